@@ -51,7 +51,7 @@ test: machine setup-tests
 
 # No root, no services, no experiment: style, lints, and all tests of what is pure. Tests beside the code that need root are
 # in modules called `as_root`; of the programs in crates/*/tests these need none.
-PURE := pure mutated halves pages queue tree
+PURE := pure mutated layering pages queue tree
 check:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings

@@ -18,7 +18,7 @@ fn main() {
 
 fn release(rustc: &str) -> String {
     let root = PathBuf::from("../..");
-    // Whatever is changed makes it another program.
+    // Any of these, once changed, makes another program.
     for part in ["crates", "docs", "schema", "Cargo.toml", "Cargo.lock"] {
         println!("cargo:rerun-if-changed={}", root.join(part).display());
     }

@@ -13,7 +13,7 @@ const AGAIN: Duration = Duration::from_millis(100);
 
 const USAGE: &str = "write `[-n NAME] [-s SERVER] [-p PORT] [-i COUNT] [-a] [-e CODE]`";
 
-/// What the command line says.
+/// Arguments of the command line.
 #[derive(Clone, Debug, PartialEq)]
 struct Asked {
     arrival: Arrival,
@@ -43,7 +43,7 @@ fn wait(asked: &Asked, at: (IpAddr, u16)) -> Result<u8, String> {
     };
     stream.write_all(asked.arrival.line().as_bytes()).map_err(broke)?;
     if asked.at_once {
-        // What was said arrives before the end of the connection does.
+        // Bytes that were written arrive before the end of the connection does.
         stream.shutdown(Shutdown::Write).map_err(broke)?;
         return Ok(0);
     }

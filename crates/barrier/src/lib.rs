@@ -19,7 +19,7 @@ pub const PATHS: [&str; 2] = ["/.diorama/barrier", "/usr/local/etc/emulab/emulab
 /// The environment variable that names the node which serves.
 pub const SERVER: &str = wire::SERVER;
 
-/// What that node runs.
+/// The command line of the server's node.
 pub fn serving() -> Vec<String> {
     vec![PATHS[0].to_owned(), "serve".to_owned()]
 }

@@ -10,7 +10,7 @@ use super::wire::Arrival;
 
 /// The longest line that a client says.
 const LONGEST_LINE: u64 = 256;
-/// What a thread of the server needs, in bytes: thousands of nodes may wait.
+/// Stack of a thread of the server, in bytes: thousands of nodes may wait.
 const STACK: usize = 64 << 10;
 
 /// All barriers, by name. One at which all were is there anew for the next time.
@@ -63,7 +63,7 @@ fn answer(mut stream: &TcpStream, all: &Barriers) {
 }
 
 impl Barriers {
-    /// What is said when all are there; what is wrong if somebody has said for how many already.
+    /// Counts an arrival; its receiver gets the code when all are there. An error if somebody has named another number.
     fn arrive(&self, arrival: Arrival) -> Result<Receiver<u8>, String> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let barrier = all.entry(arrival.name.clone()).or_default();

@@ -1,4 +1,4 @@
-//! What client and server say to one another: a line each.
+//! The protocol of client and server: a line each way.
 
 /// The port on which a server listens: that of Emulab's.
 pub(crate) const PORT: u16 = 16534;
@@ -16,7 +16,7 @@ pub(crate) struct Arrival {
     pub name: String,
     /// For how many others to wait, if this is who says so.
     pub others: Option<u32>,
-    /// What it has to report: the greatest of all is what each of them is told.
+    /// Its exit code to report: everybody is told the greatest of all.
     pub code: u8,
 }
 

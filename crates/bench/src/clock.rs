@@ -1,4 +1,4 @@
-//! What dilation costs, against the same program run natively in the same minute.
+//! Costs of dilation, against the same program run natively in the same minute.
 
 use std::fmt::Display;
 use std::io::Read;
@@ -19,10 +19,10 @@ const BLOCKS: usize = 20;
 /// Real time over which the rate of a dilated clock is measured.
 const RATE_OVER: Duration = Duration::from_secs(60);
 
-/// What dilation is compared with.
+/// The reference of a measurement of dilation.
 #[derive(Clone, Copy)]
 enum Against {
-    /// The same without dilation.
+    /// The program itself, without dilation.
     Native,
     /// Something else without dilation, by its name for `dilate-exec --measure`.
     Other(&'static str),
@@ -31,7 +31,7 @@ enum Against {
 /// An operation, measured dilated and against a reference.
 struct Operation {
     name: &'static str,
-    /// What `dilate-exec --measure` calls it.
+    /// Its name in the output of `dilate-exec --measure`.
     what: &'static str,
     against: Against,
     /// How many make a block.
@@ -71,7 +71,7 @@ const OPERATIONS: &[Operation] = &[
     // As a C library makes it, which stops trapping.
     operation("stat", "site", 50_000, None),
     operation("trapped-call", "trapped", 20_000, None),
-    // The same filter, and a handler that does nothing.
+    // One filter in both, and a handler that does nothing.
     against("handled", operation("trapped-call-beside-an-empty-handler", "trapped", 20_000, Some(1.15))),
     apart(operation("exec-static", "static", 60, Some(1.4))),
     apart(operation("exec-dynamic", "/bin/true", 40, Some(1.6))),
@@ -81,7 +81,7 @@ const OPERATIONS: &[Operation] = &[
     apart(operation("execs-at-once", "at-once", 320, None)),
 ];
 
-/// What dilation costs a program's system calls and execs, against the same natively, and how far a dilated clock is
+/// Measures by how much dilation slows system calls and execs, against native ones, and how far a dilated clock is
 /// off. Takes some three minutes, and no root.
 ///
 /// # Errors

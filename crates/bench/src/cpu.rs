@@ -19,7 +19,7 @@ use crate::{Error, Notify, Row};
 const SPEEDS: [f64; 5] = [0.5, 0.08, 0.08, 0.08, 0.08];
 /// Window over which entitlement is judged, as in a run; a real second of a small share is too few timeslices.
 const ENTITLEMENT_WINDOW: VirtualDuration = VirtualDuration::from_nanos(1_000_000_000);
-/// What shares are told over.
+/// The window over which shares are averaged.
 const SHARE_WINDOW: Duration = Duration::from_secs(10);
 /// How far from what it bought a node may be over that, in percent.
 const SHARE_OFF: f64 = 1.0;
@@ -73,7 +73,7 @@ fn time(text: &str) -> Result<RealDuration, Error> {
     Ok(RealDuration::from_secs_f64(ms.ok_or_else(wrong)? / 1e3))
 }
 
-/// What is the same in all measurements, and what came of them.
+/// Fixed conditions of all measurements, and their results.
 struct Bench {
     core: usize,
     policy: Policy,
@@ -160,7 +160,7 @@ impl Bench {
     }
 }
 
-/// What each node had in the next `window`, in percent of what it had bought; all of them want more.
+/// CPU time of each node in the next `window`, in percent of its share; all of them want more.
 fn had(groups: &mut CpuGroups, shares: &[NodeShare], window: Duration) -> Result<Vec<f64>, cpu::Error> {
     let before = groups.sample()?;
     sleep(window);

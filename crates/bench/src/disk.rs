@@ -43,7 +43,7 @@ fn goals(tdf: u32) -> (f64, f64) {
     if tdf < 10 { (5.0, 10.0) } else { (1.0, 3.0) }
 }
 
-/// What a request of a disk takes, beside what its model says of the same ones, and what it costs. `all` measures all
+/// Measures requests of a disk, beside those of its model, and their costs. `all` measures all
 /// depths, lengths and patterns, and at all factors unless `only` has some. Needs root and fio.
 ///
 /// # Errors

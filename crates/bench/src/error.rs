@@ -8,7 +8,7 @@ pub enum Error {
     /// A step failed.
     #[error("{0}")]
     Failed(String),
-    /// What was asked for cannot be.
+    /// A request that cannot be met.
     #[error("{0}")]
     Input(String),
     /// The machine lacks or already uses something; the message says what helps.

@@ -1,4 +1,4 @@
-//! What computes in the nodes of a benchmark, or keeps its cores awake: processes of this program, for there are
+//! Loads of a benchmark's nodes, and of cores to be kept awake: processes of this program, for there are
 //! control groups that take in no single threads (version 2), and only a process can have a session of its own.
 
 use std::io::{self, Read, Write};
@@ -21,7 +21,7 @@ const VERB: &str = "__load";
 const BUSY: &str = "busy";
 const BURSTING: &str = "bursts";
 const AWAKE: &str = "awake";
-/// What a process says that has begun.
+/// A process's first byte, once it has begun.
 const BEGUN: u8 = b'+';
 
 /// Does that job and never returns, if the arguments of this process (without the program's name) ask for it.

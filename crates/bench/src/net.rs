@@ -56,7 +56,7 @@ pub fn measure(notify: Notify) -> Result<Vec<Row>, Error> {
     Ok(rows)
 }
 
-/// What this is measured on.
+/// Description of the machine that this is measured on.
 fn machine() -> String {
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpuinfo.lines().find_map(|l| l.strip_prefix("model name")?.split_once(": ")).map_or("?", |(_, m)| m);

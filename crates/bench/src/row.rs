@@ -6,7 +6,7 @@ use serde_json::Value;
 /// One figure of a benchmark, as `--json` prints it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// What was measured; a name that ends in `_rate` has a lower bound as its goal, all others an upper bound.
+    /// The measurement's name; one that ends in `_rate` has a lower bound as its goal, all others an upper bound.
     pub name: String,
     /// The conditions, such as `{"tdf": 10, "bytes": 1518}`.
     pub params: Value,
@@ -14,7 +14,7 @@ pub struct Row {
     pub value: f64,
     /// Its unit.
     pub unit: String,
-    /// What it is compared with, measured in the same run or taken from a paper.
+    /// The value that it is compared with, measured in the same run or taken from a paper.
     pub reference: Option<f64>,
     /// 100 (value - reference) / reference.
     pub error_percent: Option<f64>,

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::error::Error;
 
-/// What the names of all begin with.
+/// The prefix of all their names.
 const NAMED: &str = "diorama-bench-";
 
 /// A directory that goes with this value. That of a benchmark that was killed, whose lock is free, goes with the next

@@ -20,7 +20,7 @@ pub(crate) struct Line {
     pub slope_error: f64,
     /// Where it passes.
     centre: (f64, f64),
-    /// Of the points: 1 if they lie on it.
+    /// Correlation of the points: 1 if they lie on a line.
     pub correlation: f64,
 }
 

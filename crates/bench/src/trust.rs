@@ -25,7 +25,7 @@ use crate::cores::Cores;
 use crate::scratch::Scratch;
 use crate::{Error, Row};
 
-/// What is asked for.
+/// Arguments of the benchmark.
 #[derive(Clone, Debug)]
 pub struct Trust {
     /// How many pairs of runs; 40 take about three quarters of an hour.
@@ -114,7 +114,7 @@ fn describe(pairing: &Pairing) -> String {
     format!("{}, {} run, {trouble}", pairing.kind.name(), pairing.tested)
 }
 
-/// What became of a pair, in half a sentence.
+/// A pair's outcome, in half a sentence.
 fn told(outcome: &Outcome) -> String {
     let worst = outcome.worst().map_or("nothing can be compared".into(), |f| {
         let [low, high] = f.difference;
@@ -131,7 +131,7 @@ fn row_of(outcome: &Outcome, pairing: &Pairing) -> Row {
     Row::new("trust_pair", params, outcome.worst().map_or(f64::NAN, |f| f.error.abs()), "%, worst figure")
 }
 
-/// The same counts by kind of experiment and by trouble, without goals: they are of a handful of pairs.
+/// Counts of the outcomes by kind of experiment and by trouble, without goals: they are of a handful of pairs.
 fn parts(outcomes: &[Outcome]) -> Vec<Row> {
     let mut by: BTreeMap<(&str, &str), Vec<&Outcome>> = BTreeMap::new();
     for outcome in outcomes {

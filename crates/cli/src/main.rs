@@ -90,7 +90,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli.verb,
         Err(e) => return misused(&e),
     };
-    // Whatever the verb: what a killed run left is removed by the next command. (`run` does it when it hears signals.)
+    // Any verb removes the remains of killed runs first. (`run` does it when it hears signals.)
     if !matches!(verb, Verb::Run(_)) {
         engine::sweep();
     }

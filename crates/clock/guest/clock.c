@@ -179,7 +179,7 @@ i64 date_virtual(i64 date)
 	if (!on_monotonic(date, PAGE->host_offset, &at))
 		return date;
 	at = past_virtual(at);
-	/* What was there before the run keeps its date. */
+	/* A file from before the run keeps its date. */
 	i64 off = at > 0 ? date_off_at((u64)at) : 0;
 	return __builtin_add_overflow(at, PAGE->realtime_offset + off, &result) ? date : result;
 }
@@ -285,7 +285,7 @@ struct deadline first_tick(u64 virtual_ns, i64 offset, u64 interval)
 	struct deadline d = { .interval = interval };
 	if (virtual_ns >= FOREVER || __builtin_sub_overflow((i64)virtual_ns, offset, &d.virt))
 		d.virt = (i64)FOREVER;
-	/* Of the clocks only MONOTONIC has none. */
+	/* MONOTONIC is the only clock that has none. */
 	if (offset)
 		d.virt -= date_off_of(d.virt);
 	set_real(&d);

@@ -107,7 +107,7 @@ long call_clock_adjtime(struct call *c)
 	return ask(c->nr, CLOCK_REALTIME, c->a[1]);
 }
 
-/* What the kernel says of a date before it asks who sets it. */
+/* The kernel's refusal of a date, before it asks who sets it. */
 static long refuse_date(i64 sec, i64 nsec)
 {
 	/* The last date that it takes is 30 years before its ns overflow. */

@@ -34,7 +34,7 @@ struct clone_args {
 #define LEAST_SIZE 64
 #define MOST_SIZE 4096
 
-/* What a child with CLONE_VM goes on with; clone_apart reads it, and begins its stack under it. */
+/* The state that a child with CLONE_VM goes on with; clone_apart reads it, and begins its stack under it. */
 struct resume {
 	u64 r8, r9, r10, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx; /* in this order */
 	u64 rip, eflags, rsp, fp_control; /* x87's control word, and MXCSR above it */
@@ -132,7 +132,7 @@ _Static_assert(offsetof(struct resume, rip) == 96 && offsetof(struct resume, efl
 	       "clone_apart says where");
 _Static_assert(sizeof(struct resume) % 16 == 0 && sizeof(struct aside) % 16 == 0, "the child's stack is aligned");
 
-/* What the kernel does for CLONE_CLEAR_SIGHAND: what is not ignored is the default. */
+/* Carries out CLONE_CLEAR_SIGHAND as the kernel does: signals that are not ignored get the default. */
 static void clear_handlers(void)
 {
 	struct kernel_sigaction action;
@@ -166,7 +166,7 @@ static long read_args(struct clone_args *args, u64 from, u64 size)
 	*args = (struct clone_args){ 0 };
 	if (!is_readable(from, size) || !read_user(args, from, size < sizeof *args ? size : sizeof *args))
 		return -EFAULT;
-	/* What is new to us must be 0. */
+	/* Fields that are new to us must be 0. */
 	for (u64 i = sizeof *args; i < size; i++)
 		if (*(const u8 *)(from + i))
 			return -E2BIG;

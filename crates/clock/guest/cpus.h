@@ -15,7 +15,7 @@ void bind_thread(const struct cpu_set *cpus);
 /* That on which the calling thread runs, and that on which another may have run. */
 u32 current_cpu(void);
 u32 last_cpu_of(i32 tid);
-/* What the program was given by the one that executed it, if anything; and what this one gives to the next. */
+/* CPUs that the program was given by the one that executed it, if any; and those that this one gives to the next. */
 void inherit_cpus(const u64 *words);
 void hand_on_cpus(void);
 

@@ -85,7 +85,7 @@ struct clock_page {
 	} change[DIORAMA_CHANGES];
 };
 
-/* What a program asked sigaction for; the kernel's layout. */
+/* A program's request to sigaction; the kernel's layout. */
 struct kernel_sigaction {
 	u64 handler, flags, restorer, mask;
 };
@@ -197,7 +197,7 @@ bool wall_clock(i32 clock, i64 *offset);
 /* ceil(a * num / den), at most FOREVER. */
 u64 scale_up(u64 a, u64 num, u64 den);
 bool cpu_clock(i32 clock);
-/* What the kernel says of a CLOCK_…_ALARM on a machine that has no clock to be woken by; 0 of any other. */
+/* The kernel's error for a CLOCK_…_ALARM on a machine that has no clock to be woken by; 0 of any other. */
 long alarm_clock_missing(i32 clock);
 struct deadline after(u64 virtual_ns);
 struct deadline at(u64 virtual_ns, i64 offset);
@@ -266,7 +266,7 @@ long shown_setting(long fd, bool cloexec);
 long settable_setting(long fd);
 /* The signals that come to the image, and that a program may not block: SIGSYS, and SIGSEGV where rdtsc is dilated. */
 u64 our_signals(void);
-/* What the program asked for with sigaction of one of them becomes the default, unless it is to be ignored. */
+/* Resets the program's own action for one of them to the default, unless it is to be ignored. */
 void clear_own_action(i32 sig);
 /* One of them that is not meant for us. */
 void foreign_signal(i32 sig, struct siginfo *info, struct ucontext *context);

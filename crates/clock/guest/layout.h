@@ -114,7 +114,7 @@
 #define DIORAMA_OPEN_HOW 120
 /* SECCOMP_RET_DATA, seen as si_errno: tells our traps from those of a filter of the program's own. */
 #define DIORAMA_TRAP_DATA 0x4d0c
-/* The same of the filter that stands for SECCOMP_MODE_STRICT (strict.c). */
+/* Mark of the filter that stands for SECCOMP_MODE_STRICT (strict.c). */
 #define DIORAMA_STRICT_DATA 0x4d0d
 /*
  * Filters of the program's own (settings/sandbox.c). Who asks by rt_sigprocmask with DIORAMA_ASK as its first argument

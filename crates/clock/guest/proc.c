@@ -26,7 +26,7 @@ static const char *past(const char *text, const char *word)
 
 enum file { OTHER, UPTIME, STAT, STATUS };
 
-/* What a path may lead to, by its last part. */
+/* The file that a path may lead to, by its last part. */
 static enum file name(const char *path)
 {
 	const char *last = path, *rest;
@@ -146,7 +146,7 @@ static void put_mask(struct text *to, const struct cpu_set *set)
 	}
 }
 
-/* The same as a list: 0-2,5 */
+/* Writes a set as a list: 0-2,5 */
 static void put_list(struct text *to, const struct cpu_set *set)
 {
 	bool more = false;

@@ -415,7 +415,7 @@ static u32 try_to_change(struct site *site, u32 number, const struct ucontext *u
 {
 	u8 code[8];
 	u64 start = site->after - 7, word = stored_for(start), stubs;
-	/* What costs nothing first: to find the file may take a thousand system calls. */
+	/* Cheap tests first: to find the file may take a thousand system calls. */
 	if (!word || !read_user(code, start - 1, sizeof code))
 		return REFUSED;
 	u32 form = form_of(code, site->nr, u->r8);

@@ -17,7 +17,7 @@
 
 #define FOREVER_INT 0x7fffffffll
 
-/* What the kernel accepts at most: TCP_KEEPIDLE and TCP_KEEPINTVL 32767 s. Of TCP_LINGER2 it takes 120 s for more. */
+/* The kernel's maximum: TCP_KEEPIDLE and TCP_KEEPINTVL 32767 s. Of TCP_LINGER2 it takes 120 s for more. */
 static i64 limit(struct call *c)
 {
 	return c->a[1] == SOL_TCP && c->a[2] != TCP_USER_TIMEOUT && c->a[2] != TCP_LINGER2 ? 32767 : FOREVER_INT;
@@ -137,7 +137,7 @@ long call_setsockopt(struct call *c)
 		if (!read_user(&value, c->a[3], 4))
 			return as_is(c);
 		i32 most = (i32)limit(c);
-		/* What is too much undilated is refused undilated. */
+		/* A value that is too much undilated is refused undilated. */
 		if (value <= most)
 			value = int_real(value, unit_of(c), most);
 		return pass(c, &value, 4);

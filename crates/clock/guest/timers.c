@@ -37,7 +37,7 @@ long call_timer_create(struct call *c)
 	return result;
 }
 
-/* What is left of an armed timer is never 0. */
+/* The time left of an armed timer is never 0. */
 static u64 left(u64 real, bool cpu)
 {
 	u64 virt = cpu ? cpu_virtual(real) : virtual_span(real);
@@ -72,7 +72,7 @@ static struct itimerspec to_virtual(const struct itimerspec *s, const struct tim
 	return (struct itimerspec){ from_ns(each), from_ns(value) };
 }
 
-/* What is remembered of a timer on a CPU clock, if anything is. */
+/* The memory of a timer on a CPU clock, if there is any. */
 static struct timer_memory *remembered(i32 id)
 {
 	struct timer_memory *known = memory_of(id);
@@ -108,7 +108,7 @@ long call_timer_settime(struct call *c)
 	struct timer_memory *known = remembered((i32)c->a[0]);
 	old = to_virtual(&old, known, cpu);
 	if (cpu && known) {
-		/* What is left until an instant is not known here. */
+		/* The time left until an instant is not known here. */
 		known->value = absolute ? FOREVER : value;
 		known->interval = interval;
 	}

@@ -60,7 +60,7 @@ fn own_vdso_base() -> Option<u64> {
     (base != 0).then_some(base)
 }
 
-/// What the injector and the image need to know of the kernel's vDSO, which is the same in every 64-bit process.
+/// Offsets in the kernel's vDSO for the injector and the image, alike in every 64-bit process.
 /// Offsets from its base; 0 where it lacks a function.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KernelVdso {

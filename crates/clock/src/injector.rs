@@ -1,4 +1,4 @@
-//! What puts the guest image into every program at `execve`.
+//! The injector, which puts the guest image into every program at `execve`.
 //!
 //! It serves any number of listeners (one for each `dilate-exec`) and any number of execs at once ([`crate::crew`]).
 //! The admitting thread receives the listeners of new commands, and changes the rate ([`crate::standstill`]).
@@ -30,7 +30,7 @@ use crate::settings::UntrueSetting;
 use crate::standstill::Standstill;
 use crate::{ClockPage, Error, VirtualCpu, supervise};
 
-/// What the injector has done so far.
+/// Counts of the injector's work so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InjectorCounters {
     /// Programs that were started dilated.
@@ -151,7 +151,7 @@ impl Injector {
         self.crew.tracers.lock().expect("nobody panics while holding the lock").get(&pid).cloned()
     }
 
-    /// What has been done so far.
+    /// Counts of its work so far.
     pub fn counters(&self) -> InjectorCounters {
         let read = |c: &AtomicU64| c.load(Ordering::Relaxed);
         let counters = &self.crew.counters;

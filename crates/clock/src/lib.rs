@@ -50,7 +50,7 @@ pub enum Error {
     /// The machine lacks something; `help` says what would give it.
     #[error("{what}: {help}")]
     Machine {
-        /// What is missing.
+        /// The thing that is missing.
         what: String,
         /// The command or setting that helps.
         help: String,
@@ -61,9 +61,9 @@ pub enum Error {
     /// A system call failed that should not.
     #[error("{what}: {source}")]
     System {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: std::io::Error,
     },
     /// The injector's thread is gone.

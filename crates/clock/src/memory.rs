@@ -4,7 +4,7 @@ use std::{io, ptr};
 
 use libc::{c_void, pid_t};
 
-/// What may be written to and read from another process's memory as it stands.
+/// Types that may be written to and read from another process's memory as they stand.
 ///
 /// # Safety
 /// The type has a layout of its own (`repr(C)`, or an integer or an array of such), no padding, and every bit pattern

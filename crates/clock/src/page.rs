@@ -84,7 +84,7 @@ struct Values {
     realtime_offset: i64,
     tai_offset: i64,
     host_offset: i64,
-    // What follows from the others.
+    // Fields derived from the others.
     second_rate: u64,
     second: u64,
     date_second: u64,
@@ -111,7 +111,7 @@ impl Values {
         past.push(self.real_base, self.virtual_base);
     }
 
-    /// What a guest needs to tell the second without a division.
+    /// Derives the constants by which a guest tells the second without a division.
     fn derive(&mut self) {
         const SECOND: u64 = 1_000_000_000;
         self.second_rate = self.tdf().seconds_per_real_ns();
@@ -140,7 +140,7 @@ pub struct Zero {
     pub unix_ns: u64,
 }
 
-/// What clocks showed before, where they are to go on from that.
+/// Clocks of an earlier run, to go on from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Earlier {
     /// The date from which they go on: ns since 1970.
@@ -183,7 +183,7 @@ struct Inner {
 #[derive(Debug)]
 struct Writer {
     shared: *mut Shared,
-    /// What [`ClockPage::start`] has set: virtual zero, and what the guests' `CLOCK_MONOTONIC` was then.
+    /// Result of [`ClockPage::start`]: virtual zero, and what the guests' `CLOCK_MONOTONIC` was then.
     start: Option<(Zero, u64)>,
 }
 
@@ -238,7 +238,7 @@ impl ClockPage {
         self.start_from(None)
     }
 
-    /// The same, where the clocks go on from what they showed in an earlier run. `CLOCK_MONOTONIC` goes on from the
+    /// Starts clocks that go on from those of an earlier run. `CLOCK_MONOTONIC` goes on from the
     /// host's, as after a boot.
     pub fn start_from(&self, earlier: Option<&Earlier>) -> Zero {
         let mut writer = self.lock();

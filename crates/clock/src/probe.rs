@@ -1,4 +1,4 @@
-//! What of this machine's kernel dilation rests on, asked without changing anything.
+//! Kernel features that dilation needs, probed without changing anything.
 
 use std::io;
 
@@ -35,7 +35,7 @@ pub fn notification() -> Notification {
 /// nobody. `None` where the kernel has no such restriction.
 pub fn ptrace_scope() -> Option<u8> {
     let text = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").ok()?;
-    // What cannot be understood is taken for the strictest.
+    // A setting that cannot be understood is taken for the strictest.
     Some(text.trim().parse().unwrap_or(3))
 }
 

@@ -33,7 +33,7 @@ pub(crate) fn seize(tid: pid_t) -> io::Result<()> {
     order(tid, Order::Interrupt)
 }
 
-/// What a status of `waitpid` says of a thread that was told to stop.
+/// The stop that a status of `waitpid` reports of a thread that was told to stop.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
     /// It stands. A signal has not interrupted it, and it has executed nothing since it was told.
@@ -174,7 +174,7 @@ enum Then {
     Again,
 }
 
-/// What an interrupted call should do instead of what the kernel would make of it; `None`: that is right, or nothing
+/// The action in place of the kernel's own after an interrupted call; `None`: the kernel's is right, or nothing
 /// was interrupted.
 fn instead_of_interrupted(at: &Registers) -> Option<Then> {
     const INTERRUPTED: i64 = -(libc::EINTR as i64);
@@ -218,7 +218,7 @@ fn instead_of_interrupted(at: &Registers) -> Option<Then> {
     ends.then_some(Then::Again)
 }
 
-/// What the call gives when its time is up; `None` if it has no time-out, or the image would not ask again.
+/// The result of a call whose time is up; `None` if it has no time-out, or the image would not ask again.
 fn timed_out(nr: i64, at: &Registers) -> Option<i64> {
     const WAIT_REQUEUE_PI: u64 = 11;
     // The sets of a longer select are not kept (poll.c).

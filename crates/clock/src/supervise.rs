@@ -154,7 +154,7 @@ impl Reaper {
     }
 }
 
-/// What the reaper does, from fork to exit. Its result is its exit code, which nothing reads.
+/// Runs the reaper, from fork to exit. Its result is its exit code, which nothing reads.
 fn reap(
     exec: &OwnedFd,
     mut control: UnixStream,

@@ -63,12 +63,12 @@ impl Setting {
         match (left, interval) {
             (RealDuration::ZERO, RealDuration::ZERO) => None,
             (RealDuration::ZERO, _) => Some(Setting { expiry: None, interval }),
-            // What was left when the kernel looked, which was before now.
+            // Counted from when the kernel looked, which was before now.
             _ => Some(Setting { expiry: Some(host::now() + left), interval }),
         }
     }
 
-    /// The same virtual instants after a change.
+    /// The setting for the same virtual instants after a change.
     fn after(self, Turn { old, new, changed }: &Turn) -> Setting {
         let expiry = self.expiry.map(|expiry| *changed + old.rest_under(*new, expiry.since(*changed)));
         Setting { expiry, interval: old.interval_under(*new, self.interval) }

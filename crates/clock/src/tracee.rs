@@ -36,7 +36,7 @@ const USER_CS: u64 = 0x33;
 const RARE_DESCRIPTOR: i32 = 900;
 const O_RDONLY_CLOEXEC: u64 = (libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY) as u64;
 
-/// What is the same for every exec of a page's guests.
+/// Constants of every exec of a page's guests.
 #[derive(Debug)]
 pub(crate) struct Recipe {
     vdso: KernelVdso,
@@ -90,7 +90,7 @@ type Affinity = [u64; AFFINITY_WORDS as usize];
 /// Where in the parameters of a new program the descriptor of its node's clock belongs, plus one.
 pub(crate) const NODE_CLOCK: u64 = offset_of!(Parameters, node_clock) as u64;
 
-/// What is written into a new program: the parameters, and the arguments of openat2 by which the bootstrap opens the
+/// The bytes written into a new program: the parameters, and the arguments of openat2 by which the bootstrap opens the
 /// memfd.
 #[repr(C)]
 struct Message {
@@ -109,7 +109,7 @@ const _: () = assert!(NAME_ROOM.is_multiple_of(align_of::<Message>()));
 
 pub(crate) type Registers = libc::user_regs_struct;
 
-/// What became of an exec that we traced.
+/// The outcome of an exec that we traced.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     /// The new program is on its way through the bootstrap, and detached.
@@ -294,7 +294,7 @@ pub(crate) fn set_signal_mask(pid: pid_t, mask: u64) -> io::Result<()> {
     unsafe { ptrace(PTRACE_SETSIGMASK, pid, size_of::<u64>(), (&raw const mask).addr()) }
 }
 
-/// What a tracer tells a thread to do.
+/// An order of a tracer to a thread.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Order {
     /// Be traced from now on, with these options.
@@ -303,7 +303,7 @@ pub(crate) enum Order {
     Interrupt,
     /// Run on to the next stop, with this signal if it is not 0.
     Continue(i32),
-    /// The same, and stop where a system call begins or ends, too.
+    /// Run on to the next stop, or to where a system call begins or ends.
     ToCall,
     /// Be traced no longer, with this signal if it is not 0.
     Detach(i32),
@@ -334,7 +334,8 @@ pub(crate) fn detach(pid: pid_t, signal: i32) -> io::Result<()> {
 /// The system call, for requests whose answer is no data.
 ///
 /// # Safety
-/// What the request reads or writes in this process, by its address and its data, is alive and as large as it says.
+/// The memory that the request reads or writes in this process, by its address and its data, is alive and as large as
+/// it says.
 unsafe fn ptrace(request: c_uint, pid: pid_t, address: usize, data: usize) -> io::Result<()> {
     // SAFETY: as this function asks of its callers; the kernel checks everything about `pid`.
     let result = unsafe { libc::ptrace(request, pid, address as *mut c_void, data as *mut c_void) };

@@ -9,7 +9,7 @@ use crate::{Error, tsc};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VirtualCpu {
     pub(crate) pace: CpuPace,
-    /// Of the time-stamp counter per virtual ns, times 2^32; 0 leaves the instructions that read it alone.
+    /// Cycles of the time-stamp counter per virtual ns, times 2^32; 0 leaves the instructions that read it alone.
     pub(crate) tsc_cycles: u64,
     /// All threads of a program share one core.
     pub(crate) one_core: bool,

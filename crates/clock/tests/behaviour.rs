@@ -31,7 +31,7 @@ fn check_waits(ran: &Ran, tdf: u32, how: &str) -> Duration {
             late < ran.noise + wheel,
             "{how}: {name} took {elapsed} of {nominal} ns, {late:?} too long in real time"
         );
-        // What was left was not waited for.
+        // A rest that was left was not waited for.
         if name != "slept-and-left" {
             total += Duration::from_nanos(nominal);
         }
@@ -75,7 +75,7 @@ fn same_output(program: &Path) {
     same_lines(&Dilation::new("10"), &[program.as_os_str()]);
 }
 
-/// Whatever depends on no time must be the same lines; which they are.
+/// Output that depends on no time must be the same lines; returns them.
 fn same_lines(dilation: &Dilation, argv: &[&OsStr]) -> String {
     let (native, dilated) = (native(argv), dilation.run(argv));
     assert!(native.status.success() && dilated.status.success(), "{native:?}\n{dilated:?}");
@@ -230,7 +230,7 @@ print(*struct.unpack_from('I', info, 44), *struct.unpack_from('I', info, 56), le
 
 #[test]
 fn rates_and_times_of_sockets_are_virtual() {
-    // What the kernel paces by is seen in TCP_INFO's max_pacing_rate; and it takes 120 s of its own for any longer
+    // The kernel's pacing rate is seen in TCP_INFO's max_pacing_rate; and it takes 120 s of its own for any longer
     // TCP_LINGER2.
     let script = "\
 import socket, struct

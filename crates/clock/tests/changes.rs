@@ -61,7 +61,7 @@ fn time_never_runs_backwards() {
     assert_eq!(back, 0, "time ran back by {back} ns in {reads} readings");
 }
 
-/// What waits 300 virtual ms, begun at one factor and ended at others, waits as long as at any.
+/// Programs that wait 300 virtual ms, begun at one factor and ended at others, wait as long as at any.
 fn wait_through_changes(program: &[&OsStr], count: usize) {
     for (first, then) in [("1", &["4"][..]), ("4", &["1"]), ("2", &["5", "1.5", "3"])] {
         let (dilation, noise) = (Dilation::new(first), Noise::begin());

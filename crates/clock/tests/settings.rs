@@ -24,7 +24,7 @@ fn reads_what_it_sets_at(tdfs: &[&str], text: &str) {
     }
 }
 
-/// What a script makes of the kernel under dilation, as the kernel itself tells it.
+/// The kernel's own words on what a script set under dilation.
 fn truth(tdf: &str, set: &str, tell: &str) -> String {
     let dir = tempfile::tempdir().unwrap();
     let (go, done) = (dir.path().join("go"), dir.path().join("done"));

@@ -4,8 +4,8 @@
 //! (`load`); that tree becomes a project, which is what Compose has of it (`project`); and that becomes the nodes of an
 //! experiment (`node`). The tests compare the second with what Compose's own reader makes of the same files.
 //!
-//! What an experiment cannot say stands in its file as a comment; what would make another system of it is an error with
-//! its line. Nothing here touches the machine but reading the file's folder.
+//! Options that an experiment cannot express stand in its file as comments; those that would make another system of it
+//! are errors with its line. Nothing here touches the machine but reading the file's folder.
 
 mod canonical;
 mod cast;
@@ -42,9 +42,9 @@ const COMPOSE: Kind = Kind {
 /// The texts of `/etc/passwd` and `/etc/group`, or what is wrong with who should have them.
 pub type Accounts = Result<(String, String), String>;
 
-/// What else is to be known.
+/// Settings of a conversion.
 pub struct Options<'a> {
-    /// What a variable stands for; what it does not know is looked up in the file `.env` beside the Compose file.
+    /// Looks up a variable; one that it does not know is looked up in the file `.env` beside the Compose file.
     pub environment: &'a dyn Fn(&str) -> Option<String>,
     /// Profiles whose services take part, beside those that belong to none.
     pub profiles: &'a [String],
@@ -66,9 +66,9 @@ pub struct Wanted<'a> {
 /// An image that is there.
 #[derive(Clone, Debug, Default)]
 pub struct Image {
-    /// What an experiment writes for it as a node's root.
+    /// The `root` that an experiment writes for it.
     pub root: String,
-    /// What it runs.
+    /// Its entry point.
     pub entrypoint: Vec<String>,
     /// And what behind that, if nobody says anything else.
     pub command: Vec<String>,
@@ -90,7 +90,7 @@ pub struct Converted {
     file: PathBuf,
     folder: PathBuf,
     text: String,
-    /// What is different from what the file says, each with its line.
+    /// Differences from the file, each with its line.
     pub notes: Vec<String>,
 }
 
@@ -103,7 +103,7 @@ pub fn is_compose(path: &Path) -> bool {
 ///
 /// # Errors
 ///
-/// What is wrong with them or cannot be carried over, each place with its line.
+/// The faults of the files, and what cannot be carried over, each place with its line.
 pub fn convert(files: &[PathBuf], options: &Options<'_>) -> Result<Converted, Error> {
     let (mut loader, project) = read(files, options)?;
     let nodes = node::nodes(&mut loader, &project, options);
@@ -125,7 +125,7 @@ pub fn convert(files: &[PathBuf], options: &Options<'_>) -> Result<Converted, Er
 ///
 /// # Errors
 ///
-/// What is wrong with them, each place with its line.
+/// The faults of the files, each place with its line.
 pub fn project(files: &[PathBuf], options: &Options<'_>) -> Result<serde_json::Value, Error> {
     let (loader, project) = read(files, options)?;
     if !loader.problems.none() {

@@ -19,7 +19,7 @@ use crate::{COMPOSE, Error, Note};
 
 pub(crate) use self::paths::resolve_paths;
 
-/// What variables stand for: first what the environment says, then files of settings.
+/// Values of variables: first those of the environment, then those of files of settings.
 #[derive(Clone)]
 pub(crate) struct Environment<'a> {
     outside: &'a dyn Fn(&str) -> Option<String>,
@@ -46,7 +46,7 @@ impl<'a> Environment<'a> {
     }
 }
 
-/// What reads files, and notes what is wrong or different.
+/// The loader, which reads files and notes faults and differences.
 pub(crate) struct Loader {
     /// The folder of the first file. Nothing outside it is read.
     pub folder: PathBuf,
@@ -109,7 +109,7 @@ impl Loader {
         }
     }
 
-    /// What the project is called: as the environment says, the last of its files, or its folder.
+    /// The project's name: as the environment says, the last of its files, or its folder.
     pub fn project_name(&mut self, sources: &[usize], environment: &Environment<'_>) -> String {
         let plain = |name: &str| {
             let lower = name.to_lowercase();
@@ -160,7 +160,7 @@ impl Loader {
         }
     }
 
-    /// The same without a place: what is wrong with it.
+    /// Checks that a path lies inside the folder; a fault comes without its place.
     pub fn try_inside(&self, path: &Path) -> Result<PathBuf, String> {
         let shown = path.strip_prefix(&self.folder).unwrap_or(path).display();
         let out = || format!("`{shown}` leads out of the folder: put it there");

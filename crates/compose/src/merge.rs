@@ -197,7 +197,7 @@ fn names(value: Value, has_defaults: bool) -> Result<Value, Fault> {
     Ok(map)
 }
 
-/// What a dependency that is only named has.
+/// The settings of a dependency that is only named.
 pub(crate) fn dependency(span: model::yaml::Span) -> Value {
     let mut value = Value::new(span, Data::Map(Vec::new()));
     value.set("condition", Value::text(span, "service_started"));

@@ -17,7 +17,7 @@ use crate::project::{Project, Service};
 use crate::tree::{Data, Key, Value};
 use crate::{Image, Options, label};
 
-/// What nodes' programs may do as root although Compose would have to be asked for it.
+/// Capabilities of nodes' programs as root for which Compose would have to be asked.
 const CAPABILITIES: [&str; 16] = [
     "CHOWN",
     "DAC_OVERRIDE",
@@ -41,7 +41,7 @@ const CAPABILITIES: [&str; 16] = [
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Node {
     pub name: String,
-    /// What it runs, as the experiment's file has it.
+    /// The `run` of the experiment's file.
     pub run: String,
     pub root: Option<String>,
     pub count: Option<u32>,

@@ -1,4 +1,4 @@
-//! What a service of a Compose file may say, as tables: of which form each option is, and what becomes of it.
+//! Options of a service of a Compose file, as tables: of which form each is, and how it is carried over.
 
 use crate::tree::{Data, Value};
 
@@ -22,7 +22,7 @@ pub(crate) enum Form {
     Any,
 }
 
-/// What becomes of an option.
+/// The way in which an option is carried over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// The experiment has it.
@@ -147,7 +147,7 @@ pub(crate) fn option(name: &str) -> Option<(Form, Fate)> {
 }
 
 impl Form {
-    /// What is wrong with a value of this form, if it is not of it.
+    /// The fault of a value that is not of this form.
     pub fn wrong(self, value: &Value) -> Option<String> {
         let is_text = |value: &Value| matches!(value.data, Data::Text(_));
         let first_other =

@@ -13,7 +13,7 @@ use crate::tree::{Data, Key, Value};
 
 pub(crate) use self::service::{Healthcheck, Service};
 
-/// What Compose has at the top of a file.
+/// Compose's keys at the top of a file.
 const TOP: [&str; 9] =
     ["name", "version", "services", "networks", "volumes", "configs", "secrets", "include", "models"];
 

@@ -119,7 +119,7 @@ fn date(text: &str) -> Result<Data, String> {
 mod tests {
     use super::*;
 
-    /// What Compose 2.16 gives a variable that is set to these.
+    /// Values of Compose 2.16 for a variable that is set to these.
     #[test]
     fn scalars_become_what_compose_makes_of_them() {
         for (written, expected) in [

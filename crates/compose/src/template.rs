@@ -5,7 +5,7 @@ const LONGEST: usize = 1 << 20;
 /// How deep defaults of variables may stand in one another.
 const DEPTH: usize = 50;
 
-/// What stands for the variables of a text.
+/// A text with its variables replaced.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Filled {
     pub text: String,
@@ -55,7 +55,8 @@ impl Filled {
         }
     }
 
-    /// What stands between braces: a name, and what is to be done if it is not set (`-`, `?`, `+`), or empty (`:-` …).
+    /// Replaces what stands between braces: a name, and what is to be done if it is not set (`-`, `?`, `+`), or empty
+    /// (`:-` …).
     fn braced(&mut self, depth: usize, inside: &str, get: &dyn Fn(&str) -> Option<String>) -> Result<(), String> {
         let (name, rest) = inside.split_at(name_length(inside));
         if name.is_empty() {

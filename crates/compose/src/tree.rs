@@ -23,7 +23,7 @@ const TEXT: usize = 8 << 20;
 pub(crate) struct Value {
     pub span: Span,
     pub data: Data,
-    /// What a tag says of it, where several files are laid over one another.
+    /// Its merge tag, where several files are laid over one another.
     pub over: Option<Over>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) enum Over {
     Override,
 }
 
-/// What a value is.
+/// The data of a value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Data {
     Null,
@@ -142,7 +142,7 @@ impl Value {
         }
     }
 
-    /// What this is, for messages.
+    /// Its kind, for messages.
     pub fn kind(&self) -> String {
         match &self.data {
             Data::Null => "nothing".into(),
@@ -211,7 +211,7 @@ struct Open {
     /// The key that waits for its value.
     key: Option<Key>,
     anchor: usize,
-    /// What `<<` brings, which gives way to what the map says itself.
+    /// Entries that `<<` brings, which give way to the map's own.
     merged: Vec<(Key, Value)>,
     has_merge: bool,
     /// The keys met so far.

@@ -51,7 +51,7 @@ fn unpacked(text: &str, into: &Path) -> Vec<String> {
     names
 }
 
-/// What this crate makes of a case, in the same form.
+/// Converts a case with this crate, in the form of the reference.
 fn ours(case: &Path) -> Value {
     let accounts = |_: &str| Err("nobody asks".to_owned());
     let options = Options { environment: &|_| None, profiles: &[], images: &|_| Ok(None), accounts: &accounts };
@@ -84,7 +84,7 @@ fn asked(program: &str, cases: &[PathBuf]) -> BTreeMap<String, Value> {
     all.into_iter().map(|(name, value)| (name, sorted(value))).collect()
 }
 
-/// What came of comparisons.
+/// Counts of comparisons.
 #[derive(Default)]
 struct Count {
     alike: usize,

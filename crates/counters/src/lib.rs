@@ -5,10 +5,10 @@
 
 mod core;
 mod disk;
-mod found;
+mod host_findings;
 mod tcp;
 
 pub use self::core::{CoreTicks, CoreWork, CpuSample, NodeUse, Speed, Staleness};
 pub use disk::{Answered, DiskCounters, lateness_limit};
-pub use found::{ForeignThread, UntrueSetting};
+pub use host_findings::{ForeignThread, UntrueSetting};
 pub use tcp::TcpCounters;

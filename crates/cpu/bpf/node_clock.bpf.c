@@ -224,7 +224,7 @@ static __always_inline struct task *task_of(struct task_struct *p)
 	return node ? task : 0;
 }
 
-/* What the scheduler keeps of a node on this core: an address, by which it is only ever read. */
+/* The scheduler's entity of a node on this core: an address, by which it is only ever read. */
 static __always_inline __u64 entity_of(const struct node *n, __u32 cpu)
 {
 	const struct task_group *group = (const void *)n->group;
@@ -515,7 +515,7 @@ static __always_inline void change_places(struct core *core, const void *socket,
 
 static __always_inline void woken(struct task_struct *p)
 {
-	/* What a node's threads have run on before they joined it does not matter. */
+	/* Time that a node's threads have run before they joined it does not matter. */
 	if (!has_nodes(p->thread_info.cpu))
 		return;
 	struct task *task = task_of(p);
@@ -553,7 +553,7 @@ struct look {
 SEC("syscall")
 int look(struct look *at)
 {
-	/* What is handed over may be read at fixed places only. */
+	/* Values handed over may be read at fixed places only. */
 #pragma unroll
 	for (__u32 i = 0; i < MOST_LOOKED_AT; i++) {
 		struct node *n = i < at->count ? node_at(at->nodes[i]) : 0;

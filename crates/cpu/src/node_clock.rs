@@ -257,7 +257,7 @@ impl NodeClocks {
         let words = unsafe { self.nodes.at(node).read_volatile() };
         let [ran, waited, worked, wanted] =
             [words.ran, words.waited, words.worked, words.wanted].map(RealDuration::from_nanos);
-        // What goes on now is counted when it ends.
+        // A wait that goes on now is counted when it ends.
         let goes_on = if words.runnable > 0 {
             host::now().since(RealInstant::from_nanos(words.since))
         } else {

@@ -41,7 +41,7 @@ fn nodes_of_every_core_get_their_shares_of_it() {
     let after = groups.sample().unwrap();
     for (place, core) in cores.iter().enumerate() {
         let [large, small] = [used[2 * place].0, used[2 * place + 1].0];
-        // Whatever else runs on the core: in proportion.
+        // In proportion, however much else runs on the core.
         assert!((3.8..4.2).contains(&(large / small)), "core {core}: {large} and {small}");
         assert!(large > 0.3, "core {core}: {large} of it instead of 0.4");
         let [had, run] = [&after.all_ns, &after.run_ns].map(|ns| ns[*core]);

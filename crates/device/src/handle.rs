@@ -12,8 +12,8 @@ use scale::{RealDuration, RealInstant, Tdf};
 
 use crate::error::Error;
 use crate::image::Devices;
+use crate::request_trace::Watched;
 use crate::transport::Transport;
-use crate::watched::Watched;
 use crate::wire::{Answer, Change, Cut, DiskSetup, Order};
 
 /// How long it may take to make the disks, and to do anything else.

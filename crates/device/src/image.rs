@@ -10,8 +10,8 @@ use host::Lack;
 use rustix::fs::{SeekFrom, seek};
 
 use crate::error::Error;
-use crate::loops::Own;
-use crate::{lacks, loops, ublk};
+use crate::loop_devices::Own;
+use crate::{loop_devices, requirements, ublk};
 
 /// The block of the file systems, in bytes.
 const BLOCK: u64 = 4096;
@@ -41,9 +41,9 @@ pub(crate) fn format(path: &Path, bytes: u64, seed: u64) -> Result<(), Error> {
     let extended = format!("hash_seed={uuid},lazy_itable_init=1,lazy_journal_init=1,nodiscard");
     let mut command = Command::new("mkfs.ext4");
     command.args(["-q", "-F", "-b", &BLOCK.to_string(), "-U", &uuid, "-E", &extended]).arg(path);
-    command.env("PATH", lacks::search_path()).env("LC_ALL", "C");
+    command.env("PATH", requirements::search_path()).env("LC_ALL", "C");
     let output = command.stdin(Stdio::null()).output().map_err(|e| match e.kind() {
-        io::ErrorKind::NotFound => Error::Machine(lacks::no_mkfs()),
+        io::ErrorKind::NotFound => Error::Machine(requirements::no_mkfs()),
         _ => Error::system("cannot start mkfs.ext4", e),
     })?;
     if output.status.success() {
@@ -169,7 +169,7 @@ impl Devices {
     /// Removes them, loop devices as far as nobody uses them after so long. Those that somebody does still.
     pub fn remove(&self, patience: Duration) -> Vec<Own> {
         self.tokens.iter().copied().for_each(ublk::remove);
-        loops::remove(&self.loops, patience)
+        loop_devices::remove(&self.loops, patience)
     }
 }
 

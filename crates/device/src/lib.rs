@@ -7,7 +7,6 @@
 //!
 //! `docs/disk.md` says how it works, and how exact it is.
 
-mod alarm;
 mod blk_queue;
 mod blocks;
 pub mod drift;
@@ -16,25 +15,26 @@ mod files;
 mod follow;
 mod handle;
 mod image;
-mod lacks;
-mod loops;
+mod loop_devices;
 pub mod queue;
+mod request_trace;
+mod requirements;
 mod ring;
+mod round_trip;
 mod server;
 mod shared;
+mod timer;
 mod transport;
 mod ublk;
 pub mod undo;
-mod watched;
-mod way;
 mod wire;
 
 pub use error::Error;
 pub use handle::{Counted, Disks};
 pub use image::{QUIET, remove_devices};
-pub use lacks::lacks;
-pub use loops::await_unmounted;
+pub use loop_devices::await_unmounted;
+pub use request_trace::Watched;
+pub use requirements::lacks;
 pub use server::disks_main;
 pub use transport::Transport;
-pub use watched::Watched;
 pub use wire::{Change, Cut, DiskSetup};

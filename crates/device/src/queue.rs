@@ -11,7 +11,7 @@ use disk::{Disk, Event, EventKind, Lost, Op, Refused, Request};
 use scale::{DiskClock, RealDuration, RealInstant, VirtualDuration, VirtualInstant};
 
 use crate::drift::{Change, Kind, Sums};
-use crate::watched::Watched;
+use crate::request_trace::Watched;
 
 /// A request of a disk, by its number.
 pub type RequestId = u64;

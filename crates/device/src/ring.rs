@@ -17,9 +17,9 @@ use io_uring::{IoUring, opcode, types};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{Errno, ReadWriteFlags};
 
-use crate::alarm::NEVER;
 use crate::files::clear;
 use crate::shared::{Reply, Shared, Taken};
+use crate::timer::NEVER;
 use crate::ublk::{COMMIT, DEPTH, Device, FETCH, LONGEST, Request};
 
 /// How many requests are done before answers are given that have become due meanwhile.
@@ -32,12 +32,12 @@ const BELL: u64 = u64::MAX;
 /// Answers on their way to the thread that gives them to the kernel, and what wakes it.
 #[derive(Debug)]
 pub(crate) struct Answers {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<Unfetched>,
     bell: OwnedFd,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct Unfetched {
     answers: Vec<Answered>,
     /// Whether the thread sleeps, or is about to.
     asleep: bool,
@@ -84,7 +84,7 @@ impl Answers {
         self.waiting().asleep = false;
     }
 
-    fn waiting(&self) -> std::sync::MutexGuard<'_, Waiting> {
+    fn waiting(&self) -> std::sync::MutexGuard<'_, Unfetched> {
         // Nobody panics with it locked.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }

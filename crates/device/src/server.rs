@@ -24,20 +24,20 @@ use rustix::mount::{MountFlags, MountPropagationFlags};
 use rustix::thread::UnshareFlags;
 use scale::DiskClock;
 
-use crate::alarm::Alarm;
 use crate::blk_queue::BlkQueue;
 use crate::error::Error;
 use crate::files::Files;
 use crate::follow::Follow;
 use crate::image::{self, Noted};
-use crate::lacks;
-use crate::loops::LoopDevice;
+use crate::loop_devices::LoopDevice;
 use crate::queue::Queue;
+use crate::requirements;
 use crate::ring::{self, Answers};
+use crate::round_trip::{self, Way};
 use crate::shared::Shared;
+use crate::timer::Alarm;
 use crate::transport::Transport;
 use crate::ublk;
-use crate::way::{self, Way};
 use crate::wire::{Answer, Change, DiskSetup, Order};
 
 /// Right below the emulator, which a frame waits for: here a request waits, which takes longer by itself.
@@ -206,7 +206,7 @@ fn make(
         }
     };
     let way = match paths.first() {
-        Some(path) => way::measure(&shared, path, asker)?,
+        Some(path) => round_trip::measure(&shared, path, asker)?,
         None => Way::default(),
     };
     shared.change(|queue| queue.set_way(way.ways));
@@ -342,7 +342,7 @@ fn spawn<R>(
 fn open_fuse() -> Result<OwnedFd, Error> {
     openat(CWD, "/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(|e| match e {
         rustix::io::Errno::NOENT | rustix::io::Errno::NODEV | rustix::io::Errno::NXIO => {
-            Error::Machine(lacks::no_fuse())
+            Error::Machine(requirements::no_fuse())
         }
         e => Error::file("open", Path::new("/dev/fuse"), e),
     })

@@ -13,10 +13,10 @@ use fuser::{Errno, ReplyData, ReplyEmpty, ReplyWrite};
 use host::node_clock::NodeClock;
 use scale::RealInstant;
 
-use crate::alarm::{Alarm, NEVER};
 use crate::blocks::{Block, Blocks};
 use crate::queue::{Queue, RequestId};
 use crate::ring::Answer;
+use crate::timer::{Alarm, NEVER};
 use crate::undo::Undo;
 use crate::wire::{Cut, DiskSetup};
 

@@ -16,7 +16,7 @@ use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::blk_queue;
 use crate::error::Error;
-use crate::lacks;
+use crate::requirements;
 
 /// Where devices are made.
 pub(crate) const CONTROL: &str = "/dev/ublk-control";
@@ -140,7 +140,7 @@ pub(crate) fn is_there() -> bool {
 
 fn modprobe(arguments: &[&str]) -> bool {
     let mut command = Command::new("modprobe");
-    command.args(arguments).arg(MODULE).env("PATH", lacks::search_path());
+    command.args(arguments).arg(MODULE).env("PATH", requirements::search_path());
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
 }

@@ -8,8 +8,8 @@ use scale::{RealDuration, RealInstant, Tdf};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::request_trace::Watched;
 use crate::transport::Transport;
-use crate::watched::Watched;
 
 /// A disk that is to be made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

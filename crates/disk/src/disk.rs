@@ -48,7 +48,7 @@ pub struct Counters {
 /// By how much a request may be handed over too late.
 const MOST_LATE: VirtualDuration = VirtualDuration::from_nanos(1_000_000);
 
-/// The same in each arm, whichever the model is.
+/// Repeats an expression in each arm, whichever the model is.
 macro_rules! each {
     ($model:expr, $it:ident => $does:expr) => {
         match $model {

@@ -71,7 +71,7 @@ fn platters_at_random() {
     // Exos X16 Data Sheet (Seagate DS2011).
     let is = all_over(&mut disk("seagate-exos-x16"), Op::Read, 16, 4_000);
     line("seagate-exos-x16", "read 4 KiB at random, depth 16", is, 170.0, "/s", 8.0);
-    // The same class: no figure of its own is published.
+    // A drive of the class: no figure of its own is published.
     let is = all_over(&mut disk("hdd-7200"), Op::Read, 16, 4_000);
     line("hdd-7200", "read 4 KiB at random, depth 16 (of the X16)", is, 170.0, "/s", 10.0);
 }

@@ -102,13 +102,13 @@ impl From<Outside> for String {
 /// The statement on each statistic, if anything can be said.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ByStatistic<T> {
-    /// Of the mean.
+    /// Bound of the mean.
     pub mean: Option<T>,
-    /// Of the median.
+    /// Bound of the median.
     pub p50: Option<T>,
-    /// Of the 90th percentile.
+    /// Bound of the 90th percentile.
     pub p90: Option<T>,
-    /// Of the 99th percentile.
+    /// Bound of the 99th percentile.
     pub p99: Option<T>,
 }
 

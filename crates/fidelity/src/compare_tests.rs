@@ -242,7 +242,7 @@ fn what_models_do_to_both_runs_alike_is_no_difference() {
         let base = run("a", Variant::Baseline, 1.0).known(0.5, &base);
         differs(base, run("b", Variant::Scaled, 1.0).known(0.5, &other), &[]).0
     };
-    // The same caches in both: whatever they do, they do to both.
+    // One set of caches in both: whatever they do, they do to both.
     assert_eq!(with([[0.0, 8.0], [0.0, 8.0]], CheckName::Caches).says, Says::Same);
     let longer = with([[0.0, 2.0], [0.0, 8.0]], CheckName::Caches);
     assert_eq!(longer.says, Says::CannotTell);

@@ -50,7 +50,7 @@ pub struct NodeCounters {
     pub tcp: Option<TcpCounters>,
     /// Frames that the emulator never saw, had no memory for or could not hand over, over all its interfaces.
     pub ring_drops: u64,
-    /// Of these, those for which it had no memory.
+    /// Frames dropped for want of memory, counted in these too.
     pub no_memory: u64,
 }
 

@@ -46,7 +46,7 @@ pub enum Effect {
 pub struct Change {
     /// Of mean and median.
     pub centre: [f64; 2],
-    /// Of the 90th and the 99th percentile.
+    /// Change of the 90th and the 99th percentile.
     pub tail: [f64; 2],
 }
 
@@ -79,7 +79,7 @@ impl Change {
         Change { centre: change(self.centre), tail: change(self.tail) }
     }
 
-    /// The same in a metric's value: by how many per cent the run's is above the target's.
+    /// The change of a metric's value: by how many per cent the run's is above the target's.
     pub fn of_value(self, kind: Kind) -> Change {
         self.map(|[low, high]| match kind {
             _ if !is_known([low, high]) => UNKNOWN,
@@ -165,7 +165,7 @@ impl Usage {
         (self.work(times) * queueing).min(1.0) * queueing
     }
 
-    /// The same of a rate: it changes no more than the time of what it counts.
+    /// The effect on a rate: it changes no more than the time of what it counts.
     pub fn of_rate(&self, times: Option<&Times>) -> f64 {
         let work = times.map_or(self.busiest(), |times| self.work(times));
         (work * self.queueing(times)).min(1.0)

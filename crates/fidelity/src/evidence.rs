@@ -45,7 +45,7 @@ pub struct Evidence<'a> {
     pub goes_in_real_time: Option<GoesInRealTime<'a>>,
     /// Settings of the kernel that programs made, and that are not what they take them for; `None` in real time.
     pub untrue_settings: Option<&'a [UntrueSetting]>,
-    /// What it took to look at the nodes again and again, if somebody did.
+    /// Costs of looking at the nodes again and again, if somebody did.
     pub monitoring: Option<&'a Monitoring>,
     /// How busy the emulator was, interval by interval.
     pub loads: &'a [LoadInterval],

@@ -86,7 +86,7 @@ fn an_effect_that_matters_breaches_and_is_named() {
     let [latency, _requests] = &fidelity.why[..] else { panic!("{:?}", fidelity.why) };
     assert!(latency.starts_with("latency "), "{latency}");
     assert!(latency.contains("cpu-entitlement up to 11.9 %, ") && latency.contains("steal up to 0.638 %"), "{latency}");
-    // The same is right where less is asked for.
+    // Right again where less is asked for.
     let (lenient, ..) = concluded(&findings, &latencies(1500, 10.0), &["20%"]);
     assert_eq!((lenient.verdict, lenient.breaches().count()), (Verdict::Trustworthy, 0), "{:?}", lenient.why);
     assert_eq!(lenient.accuracy_percent.unwrap().p90, 40.0);

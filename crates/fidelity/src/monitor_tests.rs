@@ -300,7 +300,7 @@ fn of_several_cores_the_worst_is_told_by_its_number() {
         feed.now.foreign = hog(s);
         feed.step(S, [0.5; 2], [0.01, 0.0]);
         let others = (S as f64 * 0.2) as u64;
-        // Of the harness, what the run's process used is booked on its first core, wherever it was.
+        // CPU time of the run's own process is booked on the harness's first core, wherever it was.
         feed.now.cores[1].run_ns += others;
         feed.now.cores[3].all_ns += others + S / 10;
         feed.now.cores[2].all_ns += others;

@@ -53,7 +53,7 @@ pub struct Parallelism {
     pub wanted: (f64, u32),
     /// In how many such seconds of how many nodes.
     pub seconds: usize,
-    /// The same over all those seconds of a node together, of the node that is furthest from 100.
+    /// Its mean over all those seconds, of the node that is furthest from 100.
     pub all: Occurrence,
 }
 
@@ -80,7 +80,7 @@ pub struct Observations {
     pub entitlement: Option<Occurrence>,
     /// In how many virtual seconds of how many nodes CPU was always wanted.
     pub entitled_intervals: usize,
-    /// The same over all those intervals of a node together, of the node that is furthest from 100.
+    /// Its mean over all those intervals, of the node that is furthest from 100.
     pub entitled: Option<Occurrence>,
     /// Of nodes with several CPUs; `None` if none of them was awake for a whole interval.
     pub parallelism: Option<Parallelism>,
@@ -94,7 +94,7 @@ pub struct Observations {
     pub nodes_cores: usize,
     /// Others' use of a core that holds nodes, per cent of the core; of several, where it was most.
     pub foreign_nodes: Option<Occurrence>,
-    /// The same on average over the run; `None` if it was too short.
+    /// Its mean over the run; `None` if it was too short.
     pub foreign_nodes_percent: Option<f64>,
     /// The time for which one thread of others had a core of the nodes or waited for it, per cent. `None` if the kernel
     /// does not tell or the run was too short.

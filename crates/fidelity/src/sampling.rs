@@ -19,7 +19,7 @@ use crate::statistics::quantile;
 
 /// How many times the blocks are drawn.
 const DRAWS: usize = 1000;
-/// The same samples have the same interval, whoever asks.
+/// The seed of resampling: fixed, so that equal samples have equal intervals, whoever asks.
 const SEED: u64 = 0x64_69_6f_72_61_6d_61;
 /// A block is at least so many samples,
 const SHORTEST_BLOCK: usize = 5;
@@ -111,7 +111,7 @@ pub struct Span {
     pub took: f64,
 }
 
-/// The same of operations that began from … to … s where whoever ends one begins the next at once: then the time of
+/// The interval of operations that began from … to … s where whoever ends one begins the next at once: then the time of
 /// an operation decides how many there are (Little, *A Proof for the Queuing Formula L = λW*, 1961), and users in step
 /// with each other, whose operations begin and end in waves, do not make their number less certain. `None`: it is not
 /// such a loop, or there are too few operations to say.

@@ -10,7 +10,8 @@ const PANIC: &str = "Kernel panic - not syncing";
 /// By these it says that it has started.
 const BOOT: &str = "Linux version ";
 
-/// What a guest's kernel said when it gave up, by the end of its console; `None` if it did not, or has booted since.
+/// The last words of a guest's kernel that gave up, by the end of its console; `None` if it did not, or has booted
+/// since.
 pub fn gave_up(console: &[u8]) -> Option<String> {
     let lines = lines(console);
     let at = lines.iter().rposition(|line| line.contains(PANIC) && !line.contains("end Kernel panic"))?;

@@ -54,7 +54,7 @@ const YARDSTICK: u32 = 2;
 
 /// All of the file, by model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Kept {
+struct SpeedFile {
     yardstick: u32,
     best_units_per_us: BTreeMap<String, Speed>,
     /// Missing in files of versions that related shares to the best.
@@ -70,9 +70,9 @@ struct Usual {
     seconds: BTreeMap<i32, f64>,
 }
 
-impl Default for Kept {
-    fn default() -> Kept {
-        Kept { yardstick: YARDSTICK, best_units_per_us: BTreeMap::new(), usual: BTreeMap::new() }
+impl Default for SpeedFile {
+    fn default() -> SpeedFile {
+        SpeedFile { yardstick: YARDSTICK, best_units_per_us: BTreeMap::new(), usual: BTreeMap::new() }
     }
 }
 
@@ -182,7 +182,7 @@ impl HostSpeed {
         let (Some(median), Some(best)) = (median_of(windows), best_of(windows)) else { return Ok(None) };
         let _locked = self.file.lock()?;
         // A file that cannot be read is written anew.
-        if self.file.read::<Kept>().is_err() {
+        if self.file.read::<SpeedFile>().is_err() {
             self.file.set_apart();
         }
         let mut kept = self.read().unwrap_or_default();
@@ -200,9 +200,9 @@ impl HostSpeed {
         Ok(moved)
     }
 
-    fn read(&self) -> Result<Kept, String> {
-        match self.file.read::<Kept>()? {
-            Some(Kept { yardstick, .. }) if yardstick != YARDSTICK => {
+    fn read(&self) -> Result<SpeedFile, String> {
+        match self.file.read::<SpeedFile>()? {
+            Some(SpeedFile { yardstick, .. }) if yardstick != YARDSTICK => {
                 Err(format!("{} is of a version that measured in other units", self.file.path().display()))
             }
             kept => Ok(kept.unwrap_or_default()),

@@ -28,7 +28,7 @@ use self::origin::Opened;
 pub(crate) use self::origin::base_of;
 pub use self::pull::{kept_image, pull_image};
 pub use self::reference::image_reference;
-use crate::damaged::{APART, is_apart, set_apart};
+use crate::damaged_state::{APART, is_apart, set_apart};
 use crate::error::{Error, Result};
 use crate::live::live_runs;
 use crate::places::{STATE, lock_file, private_dir, unused_id};

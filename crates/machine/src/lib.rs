@@ -3,10 +3,9 @@
 //!
 //! The only room that knows all mechanisms. It knows plans, and nothing of who drives a run (`crates/run`).
 
-mod by_hand;
 mod claim;
 mod control;
-mod damaged;
+mod damaged_state;
 pub mod doctor;
 mod error;
 mod exec;
@@ -21,16 +20,16 @@ mod local;
 mod logs;
 mod places;
 mod registry;
+mod request_client;
 mod requests;
 mod state_file;
 mod suspended;
 mod sweep;
 mod visitors;
 
-pub use by_hand::{event, swap_out};
 pub use claim::{Wanted, claim_one};
 pub use control::RunRequest;
-pub use damaged::set_apart;
+pub use damaged_state::set_apart;
 pub use error::{Error, Result};
 pub use exec::exec;
 pub use facts::{plan_on, supply_of_plan};
@@ -47,6 +46,7 @@ pub use logs::{find_live, find_run, print as print_logs};
 pub use node::Inspected as ImageContents;
 pub use places::make_state_directory;
 pub use registry::{CoreLocks, Registration};
+pub use request_client::{event, swap_out};
 pub use requests::{Request, Requests};
 pub use site::KeptAbout;
 pub use suspended::{

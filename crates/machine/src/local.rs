@@ -48,7 +48,7 @@ use self::memory::IdleMemory;
 use self::monitor::Monitor;
 use self::network::{Namespaces, Network};
 use self::nodes::Nodes;
-use self::ports::{Ports, Taken};
+use self::ports::{Ports, TakenPorts};
 use self::programs::Programs;
 use self::shares::Shares;
 use crate::error::{Error, Result};
@@ -212,7 +212,7 @@ impl LocalSite {
         let state = self.place()?.registration.state_dir().to_path_buf();
         host::room::check(&state, 0)?;
         self.events.watch_room(state)?;
-        let taken = Taken::take(&setup.nodes)?;
+        let taken = TakenPorts::take(&setup.nodes)?;
         let images = self.images(&setup)?;
         // Asked before this process restricts itself to the harness's cores.
         let (policy, because) = shares::policy_of(&setup);

@@ -33,8 +33,8 @@ impl CoreLocks {
         let registry = open_registry()?;
         sweep_dead(&registry);
         match take(cores)? {
-            Taken { held, locks } if held.is_empty() => Ok(CoreLocks::of(locks)),
-            Taken { held, .. } => Err(in_use(&held[..1])),
+            TakenCores { held, locks } if held.is_empty() => Ok(CoreLocks::of(locks)),
+            TakenCores { held, .. } => Err(in_use(&held[..1])),
         }
     }
 
@@ -46,7 +46,7 @@ impl CoreLocks {
     ) -> Result<(T, CoreLocks)> {
         let registry = open_registry()?;
         sweep_dead(&registry);
-        let Taken { held, locks } = take(cores)?;
+        let TakenCores { held, locks } = take(cores)?;
         let free: Vec<usize> = locks.iter().map(|(core, _)| *core).collect();
         let (chosen, wanted) = choose(&free, &held)?;
         let locks = locks.into_iter().filter(|(core, _)| wanted.contains(core)).collect();
@@ -68,14 +68,14 @@ pub struct Held {
 }
 
 /// The cores that could be had, and those that could not.
-struct Taken {
+struct TakenCores {
     locks: Vec<(usize, File)>,
     held: Vec<Held>,
 }
 
 /// Takes what can be had of some cores; the registry is locked.
-fn take(cores: &[usize]) -> Result<Taken> {
-    let mut taken = Taken { locks: Vec::new(), held: Vec::new() };
+fn take(cores: &[usize]) -> Result<TakenCores> {
+    let mut taken = TakenCores { locks: Vec::new(), held: Vec::new() };
     let mut live = None;
     for &core in cores {
         let path = Path::new(LIVE).join("cores").join(format!("{core}.lock"));

@@ -8,7 +8,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::damaged;
+use crate::damaged_state;
 use crate::error::{Error, Result};
 
 /// More than any has, in bytes: one that is damaged may be as long as the disk.
@@ -56,7 +56,7 @@ impl StateFile {
 
     /// Puts a file apart that is not what was written: what is to be written next would take its place.
     pub fn set_apart(&self) {
-        damaged::set_apart(&self.path(), "it is not what was written");
+        damaged_state::set_apart(&self.path(), "it is not what was written");
     }
 
     /// Makes the folder and locks it, until what is returned is dropped: runs may end at once, and each must see what

@@ -14,7 +14,7 @@ use model::Experiment;
 use rustix::fs::{FlockOperation, flock};
 use site::Suspended;
 
-use crate::damaged::{APART, files, is_apart, remove_file, set_apart};
+use crate::damaged_state::{APART, files, is_apart, remove_file, set_apart};
 use crate::error::{Error, Result};
 use crate::places::{STATE, lock_file, private_dir};
 

@@ -38,10 +38,10 @@ struct File {
     /// The names of the switches
     #[serde(default)]
     switches: Vec<String>,
-    /// What joins machines and switches
+    /// Cables, which join machines and switches
     #[serde(default)]
     cables: Vec<Cabled>,
-    /// What was measured between machines that no cable of ours joins
+    /// Measurements between machines that no cable of ours joins
     #[serde(default)]
     paths: Vec<Measured>,
     /// How many nodes may have a type, over all machines
@@ -68,16 +68,16 @@ struct Machine {
     /// How many nodes it takes; without it, as many as its cores and memory do
     #[schemars(range(min = 1))]
     slots: Option<u32>,
-    /// What types it is of
+    /// Its types
     #[serde(default)]
     types: Vec<String>,
-    /// What nodes may want of it, and what a plan pays for each node there that does not want it, from 0 to 1
+    /// Features that nodes may want of it, and what a plan pays for each node there that does not want it, from 0 to 1
     #[serde(default)]
     features: BTreeMap<String, f64>,
-    /// What nodes use up, and how much there is
+    /// Amounts that nodes use up, and how much there is
     #[serde(default)]
     amounts: BTreeMap<String, f64>,
-    /// What all links inside it may carry together
+    /// The bandwidth that all links inside it may carry together
     inside: Option<Bandwidth>,
 }
 
@@ -89,14 +89,14 @@ struct Cabled {
     from: String,
     /// A machine or a switch
     to: String,
-    /// What a cable carries in each direction
+    /// The cable's bandwidth in each direction
     bandwidth: Bandwidth,
     /// How many lie side by side; between two switches they are used as one that carries as much as all
     #[schemars(range(min = 1))]
     count: Option<u32>,
 }
 
-/// What was measured, in both directions unless another item is about the way back
+/// A measurement, of both directions unless another item is about the way back
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Measured {

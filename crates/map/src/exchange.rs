@@ -18,7 +18,7 @@ const TRIES_MOST: usize = 4_000_000;
 /// Into how many steps of equal temperature they are divided.
 const STEPS: usize = 50;
 
-/// The same with all that is on some machines exchanged, if that is better.
+/// Exchanges all that is on some machines, if that is better.
 pub(crate) fn exchange<'a>(state: State<'a>, rng: &mut Xoshiro256PlusPlus) -> State<'a> {
     let instance = state.instance;
     let Some(far) = &instance.distances else { return state };

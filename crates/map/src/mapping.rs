@@ -12,7 +12,7 @@ use crate::harness::Harness;
 use crate::instance::{Instance, NONE, Terms, price};
 use crate::request::{Kind, Request};
 use crate::state::{ROUNDING, State, Way};
-use crate::wide::Pair;
+use crate::wide_area::Pair;
 
 /// A plan: which node is on which machine. What `diorama map --json` prints.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -40,7 +40,7 @@ pub struct Mapping {
     pub cables: IndexMap<String, Carried>,
     /// By link that goes over measured paths: what was wanted and what was measured.
     #[serde(skip_serializing_if = "IndexMap::is_empty", default)]
-    pub paths: IndexMap<String, crate::wide::Compared>,
+    pub paths: IndexMap<String, crate::wide_area::Compared>,
     /// The notes for a reader.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub notes: Vec<String>,
@@ -143,7 +143,7 @@ impl Mapping {
         serde_json::to_string_pretty(self).expect("a mapping has only finite numbers and string keys")
     }
 
-    /// The same for a person, with a last newline.
+    /// The mapping for a person, with a last newline.
     pub fn to_text(&self) -> String {
         use std::fmt::Write;
 

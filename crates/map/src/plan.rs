@@ -6,14 +6,14 @@ use model::Experiment;
 use scale::Tdf;
 
 use crate::error::Error;
+use crate::feasibility::possible;
 use crate::harness::Harness;
 use crate::instance::{Instance, Terms};
 use crate::mapping::{Mapping, Score, mapping};
-use crate::possible::possible;
 use crate::request::Request;
 use crate::search::{improve, search};
 use crate::state::{ROUNDING, State};
-use crate::wide::{Weights, Wide, compared, unmeasured};
+use crate::wide_area::{Weights, Wide, compared, unmeasured};
 
 /// A machine whose nodes cannot be packed on its cores is given this much less room, and the search goes on.
 const LESS: f64 = 0.98;

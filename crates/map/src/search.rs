@@ -6,8 +6,8 @@ use rand::rngs::Xoshiro256PlusPlus;
 use crate::anneal::{Heat, anneal, is_better};
 use crate::coarse::coarsen;
 use crate::exchange::exchange;
+use crate::first_cut::{by_tree, by_walk};
 use crate::instance::Instance;
-use crate::start::{by_tree, by_walk};
 use crate::state::State;
 
 /// Searches of up to so many items are not made smaller.

@@ -42,7 +42,7 @@ struct Used {
 
 /// The load of a cable.
 #[derive(Clone, Copy, Debug, Default)]
-struct Carried {
+struct CableLoad {
     load: f64,
     shared: u32,
     alone: u32,
@@ -57,7 +57,7 @@ pub(crate) struct State<'a> {
     rank: Vec<u32>,
     used: Vec<Used>,
     ways: Vec<Way>,
-    cables: Vec<Carried>,
+    cables: Vec<CableLoad>,
     passing: Vec<u32>,
     kind_users: Vec<f64>,
     /// By class of types, then type: its users.
@@ -98,7 +98,7 @@ impl<'a> State<'a> {
             rank: vec![0; instance.items.len()],
             used: used.collect(),
             ways: vec![Way::Open; instance.edges.len()],
-            cables: vec![Carried::default(); instance.cables.len()],
+            cables: vec![CableLoad::default(); instance.cables.len()],
             passing: vec![0; instance.wiring.switches],
             kind_users: vec![0.0; kinds],
             vclass_users: vec![vec![0.0; kinds]; instance.vclass_weight.len()],

@@ -6,4 +6,4 @@ mod families;
 mod mutated;
 mod quality;
 mod rules;
-mod wide;
+mod wide_area;

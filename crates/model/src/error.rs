@@ -1,4 +1,4 @@
-//! What is wrong with an experiment, and where.
+//! Faults of an experiment, and their places.
 
 use std::cell::OnceCell;
 use std::fmt;
@@ -20,9 +20,9 @@ pub enum Error {
     /// There is no file to read, or it is not one that can be an experiment.
     #[error("{}: {why}", path.display())]
     Unreadable {
-        /// What was to be read.
+        /// The file that was to be read.
         path: PathBuf,
-        /// What is wrong with it and what would be right.
+        /// The fault, and what would be right.
         why: String,
     },
     /// The file was read and is wrong in at least one place.
@@ -79,7 +79,7 @@ pub struct Problem {
     length: usize,
     line: usize,
     column: usize,
-    /// What the file is, such as `the experiment`.
+    /// The file's kind, such as `the experiment`.
     kind: &'static str,
     what: String,
 }

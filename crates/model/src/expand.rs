@@ -273,7 +273,7 @@ pub fn key_span(node: &Value, map: &str, key: &str) -> Span {
 pub struct Top<'a, 'p> {
     /// All of the file.
     pub root: &'a Value,
-    /// What is wrong with it so far.
+    /// Faults found so far.
     pub problems: &'p mut Problems,
 }
 

@@ -21,7 +21,7 @@ pub struct Experiment {
     pub tdf: Tdf,
     /// Samples outside this window are warm-up and cool-down.
     pub measure: Option<(VirtualInstant, Option<VirtualInstant>)>,
-    /// What nodes are entitled to of the core.
+    /// The nodes' entitlement: work or time of the core.
     pub cpu: Cpu,
     /// The bound on how far the slowest node's clock gets ahead in a timeslice; none: as the plan finds right.
     pub grain: Option<VirtualDuration>,
@@ -59,7 +59,7 @@ pub struct Experiment {
     pub flows: Vec<Flow>,
     /// Flows that exist only in the emulator.
     pub background: Vec<BackgroundFlow>,
-    /// What is measured.
+    /// Metrics, by the order of the file.
     pub metrics: Vec<Metric>,
     /// How many bytes are kept of what each node prints; none: as many as usual.
     pub logs: Option<u64>,
@@ -69,7 +69,7 @@ pub struct Experiment {
     pub user_namespaces: bool,
     /// How often it is written down what nodes use of their machines.
     pub monitor: VirtualDuration,
-    /// What happens, in order of time; simultaneous events keep the order of the file.
+    /// Events in order of time; simultaneous ones keep the order of the file.
     pub events: Vec<Event>,
     /// Steps for whose end events wait, by name.
     pub steps: Vec<String>,
@@ -77,7 +77,7 @@ pub struct Experiment {
     pub conditions: Vec<Condition>,
     /// When the run is over.
     pub ends: Ends,
-    /// What is done when nobody does anything any more.
+    /// The action when nobody does anything any more.
     pub idle: Option<Idle>,
     /// The experiment's file as resolved, with every `--set` applied: YAML that loads to this experiment.
     pub resolved: String,
@@ -95,7 +95,7 @@ impl Experiment {
     }
 }
 
-/// What nodes are entitled to of the core.
+/// The nodes' entitlement: work or time of the core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cpu {
     /// The work that a core usually does in their share of the time, however slow the core is meanwhile.
@@ -110,13 +110,13 @@ pub enum Cpu {
 pub struct Accuracy {
     /// Of mean and median, and for tails what follows from that.
     pub all: Option<f64>,
-    /// Of the arithmetic mean.
+    /// Accuracy of the arithmetic mean.
     pub mean: Option<f64>,
-    /// Of the median.
+    /// Accuracy of the median.
     pub p50: Option<f64>,
-    /// Of the 90th percentile.
+    /// Accuracy of the 90th percentile.
     pub p90: Option<f64>,
-    /// Of the 99th percentile.
+    /// Accuracy of the 99th percentile.
     pub p99: Option<f64>,
 }
 
@@ -140,7 +140,7 @@ pub struct Machine {
 pub struct Disk {
     /// The disk of the catalogue that it is like.
     pub like: String,
-    /// What it is.
+    /// The parameters of its model.
     pub parameters: disk::Parameters,
     /// Whether the host's own disk is to have what the node has flushed, too.
     pub durable: bool,
@@ -167,7 +167,7 @@ pub struct Node {
     pub cwd: Option<String>,
     /// As whom its program runs: the numbers of the user and the group.
     pub user: (u32, u32),
-    /// What it is called by itself; none: by its name.
+    /// Its own host name; none: its name.
     pub hostname: Option<String>,
     /// Further names by which all nodes know it.
     pub names: Vec<String>,
@@ -179,7 +179,7 @@ pub struct Node {
     pub congestion: Option<Congestion>,
     /// Nodes that must be ready before this one starts: places in [`Experiment::nodes`], without cycles.
     pub after: Vec<usize>,
-    /// What makes it ready; none: being started is enough.
+    /// The condition of its readiness; none: being started is enough.
     pub ready: Option<Ready>,
     /// Absolute paths inside the node, and the existing files or directories on the host that appear there.
     pub files: Vec<(String, PathBuf)>,
@@ -189,7 +189,7 @@ pub struct Node {
     pub dilated_tsc: bool,
     /// The file and the line, counted from 1, that describe it; none if an override does.
     pub place: Option<(String, usize)>,
-    /// What runs beside its program from its start on, each time that it starts.
+    /// Programs that run beside its own from its start on, each time that it starts.
     pub beside: Vec<Beside>,
 }
 
@@ -241,7 +241,7 @@ pub enum HardwareChange {
 /// A program that runs beside a node's own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Beside {
-    /// What it is called in its node.
+    /// Its name in its node.
     pub program: String,
     /// The program and its arguments.
     pub argv: Vec<String>,
@@ -262,7 +262,7 @@ pub struct Flow {
     pub source: traffic::Source,
     /// The end that receives.
     pub sink: traffic::Sink,
-    /// What the file says of its packets, which changes begin with.
+    /// Packets as written in the file, which changes begin with.
     pub(crate) written: (FlowKind, FlowChange),
 }
 
@@ -273,24 +273,24 @@ pub struct BackgroundFlow {
     pub name: String,
     /// From which node, switch or simulated host and to which each source sends.
     pub ways: Vec<(String, String)>,
-    /// What each of them sends.
+    /// The load that each of them sends.
     pub load: Load,
     /// Of all that is drawn.
     pub seed: u64,
-    /// What the file says of its packets, which changes begin with.
+    /// Packets as written in the file, which changes begin with.
     pub(crate) written: (FlowKind, FlowChange),
 }
 
-/// What a source of a flow sends.
+/// The load that a source of a flow sends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Load {
-    /// What a packet carries, in bytes.
+    /// The payload of a packet, in bytes.
     pub packet: u32,
     /// When packets leave, in virtual seconds.
     pub pattern: traffic::Pattern,
 }
 
-/// What happens to a flow that exists only in the emulator.
+/// An action on a flow that exists only in the emulator.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FlowAction {
     /// It starts.
@@ -302,12 +302,12 @@ pub enum FlowAction {
 }
 
 impl Flow {
-    /// What the program is called that sends. No program of a file can be called so.
+    /// The name of the program that sends. No program of a file can be called so.
     pub fn sender(&self) -> String {
         format!("{}.source", self.name)
     }
 
-    /// What the program is called that receives.
+    /// The name of the program that receives.
     pub fn receiver(&self) -> String {
         format!("{}.sink", self.name)
     }
@@ -401,7 +401,7 @@ pub struct Placement {
     pub nodes: Vec<String>,
     /// The type that their machine must have.
     pub kind: Option<String>,
-    /// What their machine should have, and with which weight.
+    /// Features that their machine should have, and with which weight.
     pub wants: Vec<(String, f64)>,
     /// The machine that they must be on.
     pub on: Option<String>,
@@ -449,23 +449,23 @@ pub enum Source {
         /// How the numbers of several lines and nodes become one sample.
         combine: Combine,
     },
-    /// What a flow does that exists only in the emulator, second by second.
+    /// Counts of a flow that exists only in the emulator, second by second.
     Background {
         /// A place in [`Experiment::background`].
         flow: usize,
-        /// What of it.
+        /// The quantity that is counted.
         what: OfFlow,
     },
 }
 
-/// What is measured of a flow that exists only in the emulator.
+/// A quantity of a flow that exists only in the emulator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OfFlow {
     /// Packets that left, per second.
     Sent,
     /// Packets that arrived, per second.
     Packets,
-    /// What they carried, in bit/s.
+    /// The rate carried, in bit/s.
     Rate,
     /// Those that did not arrive, in percent.
     Loss,
@@ -502,7 +502,7 @@ pub struct Unit {
     pub written: String,
     /// As results name it: `ms` for times, else as written.
     pub result: String,
-    /// What a number as written is multiplied by to be in `result`.
+    /// Factor from the number as written to `result`'s unit.
     pub factor: f64,
     /// The length of one unit of a `start` column, in seconds: the unit's own if it is one of time, else 1.
     pub start_seconds: f64,
@@ -518,7 +518,7 @@ pub struct Event {
     pub after: Option<usize>,
     /// The step that is over when the program has ended which it starts, and all others of the same step have.
     pub step: Option<usize>,
-    /// What.
+    /// The action.
     pub action: Action,
 }
 
@@ -531,7 +531,7 @@ pub struct Condition {
     pub log: regex::Regex,
 }
 
-/// What an event does.
+/// The action of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// Changes a link.
@@ -545,7 +545,7 @@ pub enum Action {
     Node {
         /// A place in [`Experiment::nodes`].
         node: usize,
-        /// What is done.
+        /// The action on the node.
         act: NodeAction,
     },
     /// Sets the date of a node off against the others'.
@@ -566,7 +566,7 @@ pub enum Action {
     Disk {
         /// A place in [`Experiment::nodes`]; it has a disk.
         node: usize,
-        /// What is done.
+        /// The change of the disk.
         change: DiskChange,
     },
     /// Cuts groups of nodes off from one another, or ends that.
@@ -582,7 +582,7 @@ pub enum Action {
     Flow {
         /// A place in [`Experiment::background`].
         flow: usize,
-        /// What is done.
+        /// The action on the flow.
         act: FlowAction,
     },
     /// Ends the run.
@@ -591,9 +591,9 @@ pub enum Action {
     Program {
         /// A place in [`Experiment::nodes`].
         node: usize,
-        /// What the program is called in the node.
+        /// The program's name in the node.
         program: String,
-        /// What is done.
+        /// The action on the program.
         act: ProgramAction,
     },
 }
@@ -633,7 +633,7 @@ impl Partition {
     }
 }
 
-/// What an event does to a program beside a node's own.
+/// An action on a program beside a node's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProgramAction {
     /// Starts it: the program and its arguments.
@@ -644,7 +644,7 @@ pub enum ProgramAction {
     Signal(i32),
 }
 
-/// What an event does to a disk.
+/// A change of a disk by an event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum DiskChange {
     /// Everything takes so many times as long from now on; 1: as long as at first.
@@ -655,7 +655,7 @@ pub enum DiskChange {
     Full,
 }
 
-/// What an event does to a node.
+/// An action on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeAction {
     /// SIGKILL.

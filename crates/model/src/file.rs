@@ -76,7 +76,7 @@ pub(crate) struct File {
     tdf: Factor,
     /// The virtual time that is measured; samples outside it are warm-up and cool-down
     measure: Option<Window>,
-    /// What nodes are entitled to: as much `work` as a core usually does in their share of the time, or only the
+    /// The nodes' entitlement: as much `work` as a core usually does in their share of the time, or only the
     /// `time`; without it work
     cpu: Option<Cpu>,
     /// Does nothing any more
@@ -112,7 +112,7 @@ pub(crate) struct File {
     simulated: Option<BTreeMap<String, Simulated>>,
     /// Flows of packets between nodes, by name
     traffic: Option<BTreeMap<String, Flow>>,
-    /// What is measured, by name
+    /// Metrics, by name
     metrics: Option<BTreeMap<String, Metric>>,
     /// How much is kept of what each node prints, its beginning and its end; without it 64MiB
     logs: Option<Size>,
@@ -120,15 +120,15 @@ pub(crate) struct File {
     log_rate: Option<Bandwidth>,
     /// Whether each node has a user namespace, in which its root is nobody of the host's; without it false
     user_namespaces: Option<bool>,
-    /// What is written down of the nodes' CPU, memory, disk and network during the run
+    /// Recording of the nodes' CPU, memory, disk and network during the run
     monitor: Option<Monitor>,
-    /// What happens during the run
+    /// Events during the run
     events: Option<Vec<Event>>,
     /// Faults at random
     chaos: Option<Chaos>,
     /// When the run is over
     ends: Ends,
-    /// What is done when nobody has done anything for a long time
+    /// The action when nobody has done anything for a long time
     idle: Option<Idle>,
 }
 
@@ -164,7 +164,7 @@ pub(crate) const KEYS: [&str; 28] = [
     "idle",
 ];
 
-/// What nodes are entitled to of the core
+/// The nodes' entitlement: work or time of the core
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Cpu {
@@ -235,7 +235,7 @@ pub(crate) struct Node {
     pub(crate) cwd: Option<String>,
     /// As whom its program runs: `UID` or `UID:GID`; without it as root
     pub(crate) user: Option<String>,
-    /// What it is called by itself; without it NAME
+    /// Its own host name; without it NAME
     pub(crate) hostname: Option<String>,
     /// Further names by which all nodes know it
     #[serde(default)]
@@ -258,7 +258,7 @@ pub(crate) struct Node {
     pub(crate) files: BTreeMap<String, String>,
     /// How its date is off against the others', from virtual zero on
     pub(crate) clock: Option<Clock>,
-    /// What the instructions rdtsc and rdtscp show in it: `native`, real time, or `dilated`, virtual time, at a cost
+    /// Readings of rdtsc and rdtscp in it: `native`, real time, or `dilated`, virtual time, at a cost
     pub(crate) tsc: Option<Tsc>,
 }
 
@@ -272,7 +272,7 @@ pub(crate) struct Clock {
     pub(crate) drift: Option<Drift>,
 }
 
-/// What the instructions rdtsc and rdtscp show
+/// Readings of the instructions rdtsc and rdtscp
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Tsc {
@@ -375,7 +375,7 @@ pub(crate) struct Placement {
     /// The type that their machine must have in the catalog
     #[serde(rename = "type")]
     pub(crate) kind: Option<String>,
-    /// What their machine should have in the catalog, and with which weight
+    /// Features that their machine should have in the catalog, and with which weight
     #[serde(default)]
     pub(crate) wants: BTreeMap<String, f64>,
     /// The machine that they must be on
@@ -388,7 +388,7 @@ pub(crate) struct Placement {
     pub(crate) apart: Option<f64>,
 }
 
-/// What is measured: either `rows` of a file (with `value` and, for the time, `start`), or a `line` of output (with
+/// A metric: either `rows` of a file (with `value` and, for the time, `start`), or a `line` of output (with
 /// `from` and `combine`)
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -448,13 +448,13 @@ pub(crate) struct Simulated {
 pub(crate) struct Event {
     /// The virtual time of it, counted from the start of the run, or from the end of the step that it waits for
     pub(crate) at: Option<Time>,
-    /// What a node prints, in the place of a time
+    /// A line that a node prints, in the place of a time
     pub(crate) when: Option<When>,
     /// The step for whose end it waits: that of the programs which events of this name (`as`) start
     pub(crate) after: Option<String>,
     /// The link, `A--B`; `*` stands for any characters
     pub(crate) link: Option<String>,
-    /// What changes
+    /// The link's change
     pub(crate) set: Option<LinkChange>,
     /// How the link goes down and up again, for as long as `for` says
     pub(crate) flap: Option<Flap>,
@@ -468,11 +468,11 @@ pub(crate) struct Event {
     pub(crate) lasts: Option<Time>,
     /// The flow of `traffic`; `*` stands for any characters
     pub(crate) flow: Option<String>,
-    /// What changes of the flow, which goes on with that, or starts so when it is started
+    /// The flow's change, which goes on with that, or starts so when it is started
     pub(crate) change: Option<FlowChange>,
     /// The node; `*` stands for any characters
     pub(crate) node: Option<String>,
-    /// What is done to it, or to the flow
+    /// The action on it, or on the flow
     #[serde(rename = "do")]
     pub(crate) act: Option<NodeAction>,
     /// With `slow-disk`: how many times as long everything takes from then on; less than 1 makes it faster. With
@@ -485,7 +485,7 @@ pub(crate) struct Event {
     pub(crate) offset: Option<Off>,
     /// With `clock`: by how much more with the time that passes; without it as before
     pub(crate) drift: Option<Drift>,
-    /// What a program beside the node's own is called
+    /// The name of a program beside the node's own
     pub(crate) program: Option<String>,
     /// That program and its arguments, which is started: words as in a POSIX shell (no shell runs), or a list
     pub(crate) run: Option<Command>,
@@ -496,7 +496,7 @@ pub(crate) struct Event {
     pub(crate) step: Option<String>,
 }
 
-/// What a node prints first of all, and how long after that
+/// A line that a node prints, waited for the first time, and how long after that
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct When {
@@ -560,7 +560,7 @@ impl Signal {
     }
 }
 
-/// What is done to a node, or to the run: `end`, and `heal`, which ends all partitions
+/// An action on a node, or on the run: `end`, and `heal`, which ends all partitions
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum NodeAction {
@@ -581,7 +581,7 @@ pub(crate) enum NodeAction {
     End,
 }
 
-/// What is written down of the nodes' CPU, memory, disk and network during the run
+/// Recording of the nodes' CPU, memory, disk and network during the run
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Monitor {
@@ -589,17 +589,17 @@ pub(crate) struct Monitor {
     pub(crate) every: Time,
 }
 
-/// What is done when no node has sent a packet or used its CPU, and no command of `diorama exec` ran, for some time
+/// The action when no node has sent a packet or used its CPU, and no command of `diorama exec` ran, for some time
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Idle {
     /// How long, in virtual time
     pub(crate) after: Time,
-    /// What is done then
+    /// The action then
     pub(crate) then: IdleThen,
 }
 
-/// What is done with a run in which nobody does anything
+/// The action on a run in which nobody does anything
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum IdleThen {

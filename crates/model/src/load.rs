@@ -10,7 +10,7 @@ use crate::experiment::{Event, Experiment};
 use crate::tree::Value;
 use crate::{chaos, de, emit, expand, overrides, paths, tree};
 
-/// What the file in an experiment's folder is called.
+/// The name of the file in an experiment's folder.
 const FILE: &str = "experiment.yaml";
 /// How long an experiment's file may be, in bytes.
 const LONGEST: u64 = 1 << 20;
@@ -42,14 +42,14 @@ fn experiment(
     }
 }
 
-/// What a file is, for messages.
+/// The kind of a file, for messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
     /// With an article, such as `the catalog`.
     pub the: &'static str,
-    /// What it is said to be, such as `a catalog is a YAML file`.
+    /// The sentence about it, such as `a catalog is a YAML file`.
     pub is: &'static str,
-    /// What helps where there is no such file.
+    /// The help where there is no such file.
     pub missing: &'static str,
     /// How long it may be, in bytes.
     pub longest: u64,
@@ -95,7 +95,7 @@ pub fn load_text(text: &str, name: &Path, dir: &Path, overrides: &[(String, Stri
 ///
 /// # Errors
 ///
-/// What is wrong with it, with line and column.
+/// Faults of the file, with line and column.
 pub fn read_yaml<T: DeserializeOwned>(path: &Path, text: Option<&str>, kind: &Kind) -> Result<T, Error> {
     let (root, mut problems) = match text {
         Some(text) => parse(text, path, kind)?,
@@ -113,7 +113,7 @@ pub fn read_yaml<T: DeserializeOwned>(path: &Path, text: Option<&str>, kind: &Ki
 ///
 /// # Errors
 ///
-/// What is wrong with it, in the words in which a file's events are refused.
+/// Faults of the event, in the words in which a file's events are refused.
 pub fn read_event(text: &str, at: &str, experiment: &Experiment) -> Result<Vec<Event>, Error> {
     let name = Path::new("the event");
     if text.contains('\n') {
@@ -182,7 +182,7 @@ pub fn read(file: &Path, kind: &Kind) -> Result<String, Error> {
     }
 }
 
-/// What the system says, without its number.
+/// The system's reason, without its number.
 fn reason(e: &std::io::Error) -> String {
     match e.kind() {
         std::io::ErrorKind::NotFound => "there is no such file or folder".into(),

@@ -1,9 +1,9 @@
-//! What may be a name, and which known name a wrong one is nearest to.
+//! Names: which are right, and which known name a wrong one is nearest to.
 
 /// The longest DNS label, and so the longest name of a node (RFC 1035, §2.3.4).
 const LONGEST: usize = 63;
 
-/// What is wrong with a name that becomes a host name and a part of link names; none if it is right.
+/// The fault of a name that becomes a host name and a part of link names; none if it is right.
 pub fn wrong_label(name: &str) -> Option<String> {
     let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     let shown = crate::tree::shorten(name);
@@ -18,20 +18,20 @@ pub fn wrong_label(name: &str) -> Option<String> {
     name.contains("--").then(|| format!("`{shown}` cannot be a name: `--` is for the names of links, as in `a--b`"))
 }
 
-/// What is wrong with the name of a node; none if it is right.
+/// The fault of a node's name; none if it is right.
 pub(crate) fn wrong_node(name: &str) -> Option<String> {
     let what = "`localhost` cannot be the name of a node: in every node it stands for that node itself; rename it";
     wrong_label(name).or_else(|| (name == "localhost").then(|| what.to_owned()))
 }
 
-/// What is wrong with the name of a link; none if it is right.
+/// The fault of a link's name; none if it is right.
 pub(crate) fn wrong_link(name: &str) -> Option<String> {
     // `a--b` is the name of a link of which the file gives none.
     let what = wrong_label(&name.replace("--", "-"))?;
     Some(what.replace("such as `web-1`", "such as `backup`"))
 }
 
-/// What is wrong with a name that becomes a file name; none if it is right.
+/// The fault of a name that becomes a file name; none if it is right.
 pub fn wrong_word(name: &str) -> Option<String> {
     let inner = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
     let shown = crate::tree::shorten(name);

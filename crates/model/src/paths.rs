@@ -11,7 +11,7 @@ use crate::tree::shorten;
 /// Parts of every node's tree that are not files, or are Diorama's own.
 const RESERVED: [&str; 4] = ["/proc", "/sys", "/dev", "/.diorama"];
 
-/// What is wrong with a path inside a node; none if it is right.
+/// The fault of a path inside a node; none if it is right.
 pub(crate) fn wrong_inside(path: &str) -> Option<String> {
     let shown = shorten(path);
     let normal = path.starts_with('/') && !path[1..].split('/').any(|part| matches!(part, "" | "." | ".."));
@@ -62,7 +62,7 @@ pub(crate) fn to_read(file: &Path) -> std::io::Result<File> {
     File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(file)
 }
 
-/// What in a directory cannot be copied into a node, such as a symbolic link; none in a file.
+/// Something in a directory that cannot be copied into a node, such as a symbolic link; none in a file.
 fn special(path: &Path) -> std::io::Result<Option<PathBuf>> {
     let mut open = vec![path.to_owned()];
     while let Some(path) = open.pop() {
@@ -78,7 +78,7 @@ fn special(path: &Path) -> std::io::Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// What precedes the name of an image that the machine keeps. A file whose name begins so is `./image:…`.
+/// The prefix of an image that the machine keeps. A file whose name begins so is `./image:…`.
 const KEPT: &str = "image:";
 
 /// The root file system that `root` names: `host`, an image of the machine's, or a directory or archive, relative to

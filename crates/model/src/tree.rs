@@ -31,11 +31,11 @@ pub struct Span {
 pub struct Value {
     /// Where it stands.
     pub span: Span,
-    /// What it is.
+    /// The value's data.
     pub data: Data,
 }
 
-/// What a value is.
+/// The data of a value.
 #[derive(Clone, Debug)]
 pub enum Data {
     /// A word, a number, a text.
@@ -76,7 +76,7 @@ impl Value {
         matches!(&self.data, Data::Scalar { text, plain: true } if matches!(text.as_str(), "" | "~" | "null"))
     }
 
-    /// What this is, for messages.
+    /// Its kind, for messages.
     pub fn kind(&self) -> String {
         match &self.data {
             _ if self.is_null() => "nothing".into(),

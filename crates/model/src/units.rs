@@ -316,7 +316,7 @@ quantity!(
     }
 );
 
-/// What an address or a block is written like, each number without more digits than it needs.
+/// A number of an address or a block, as a pattern, without more digits than it needs.
 const OCTET: &str = "(25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])";
 
 fn address_pattern() -> String {
@@ -379,7 +379,7 @@ pub enum Speed {
     Absolute(f64),
 }
 
-/// What a speed can be, for messages.
+/// The forms of a speed, for messages.
 const SPEED: &str = "a number, the fraction of one core of this host, such as 0.5, or an absolute speed, such as \
                      `850 units/us`";
 

@@ -108,7 +108,7 @@ fn survives(dir: &Path, text: &[u8]) -> Result<(), TestCaseError> {
             prop_assert!(!error.render().is_empty());
         }
         Ok(mut first) => {
-            // What is accepted is also recorded faithfully.
+            // An accepted file is also recorded faithfully.
             fs::write(&path, &first.resolved).unwrap();
             let again = load(&path, &[]);
             prop_assert!(again.is_ok(), "{}\n{}", first.resolved, again.unwrap_err());

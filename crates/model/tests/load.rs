@@ -357,7 +357,7 @@ fn a_wrong_override_is_named() {
     }
 }
 
-/// What a run records of its experiment is the same experiment, overrides included.
+/// The experiment that a run records is the one that it ran, overrides included.
 #[test]
 fn the_resolved_file_loads_to_the_same_experiment() {
     for (file, overrides) in [
@@ -443,7 +443,7 @@ fn flows_are_programs_of_their_nodes() {
     assert_eq!(flow("bursts").source.pattern.shape, bursts(0.5, 0.5, None));
     let keys = &flow("keys").source;
     assert_eq!((keys.over, keys.pattern.shape, keys.seed), (Transport::Tcp, Shape::Poisson { interval: 1.0 }, 4));
-    // What is not given differs between flows, and is the same in every run.
+    // Keys that are not given differ between flows, and are the same in every run.
     assert_ne!((bulk.seed, bulk.port), (flow("bursts").source.seed, flow("bursts").source.port));
     assert_eq!(bulk.seed, good("traffic.yaml", &[]).unwrap().flows[1].source.seed);
     let places: Vec<_> =

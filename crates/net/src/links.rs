@@ -7,24 +7,24 @@ pub(crate) mod address;
 pub(crate) mod answers;
 pub(crate) mod background;
 pub(crate) mod counters;
-pub(crate) mod fate;
+pub(crate) mod early_frames;
 pub(crate) mod flow;
 pub(crate) mod frame;
 pub(crate) mod headers;
-pub(crate) mod held;
 pub(crate) mod icmp;
 pub(crate) mod ids;
-pub(crate) mod knock;
+pub(crate) mod impairments;
+pub(crate) mod ipv6;
 pub(crate) mod network;
 pub(crate) mod pipe;
 pub(crate) mod port;
 pub(crate) mod prefix;
 pub(crate) mod series;
-pub(crate) mod six;
 pub(crate) mod sniffer;
 pub(crate) mod spec;
 pub(crate) mod stamp;
 pub(crate) mod stream;
+pub(crate) mod tcp_probe;
 pub(crate) mod topology;
 
 #[cfg(test)]

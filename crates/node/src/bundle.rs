@@ -12,7 +12,7 @@ use host::user_namespace;
 use rustix::fs::CWD;
 use rustix::process::{Resource, getrlimit};
 
-use crate::{masked, seccomp};
+use crate::{masked_paths, seccomp};
 
 /// Differences between bundles.
 pub(crate) struct Parts<'a> {
@@ -160,7 +160,7 @@ fn linux(parts: &Parts<'_>) -> Linux {
     let made = users.into_iter().chain([namespace(Network, Some(parts.netns))]);
     linux.set_namespaces(Some(own.into_iter().chain(made).collect()));
     linux.set_cgroups_path(Some(parts.cgroup.into())).set_resources(Some(resources(parts)));
-    linux.set_masked_paths(Some(masked::paths().to_vec())).set_readonly_paths(Some(read_only()));
+    linux.set_masked_paths(Some(masked_paths::paths().to_vec())).set_readonly_paths(Some(read_only()));
     linux.set_seccomp(Some(seccomp::profile())).set_devices(None).set_intel_rdt(None);
     let mapping = |root: u32| {
         LinuxIdMappingBuilder::default().container_id(0u32).host_id(root).size(user_namespace::NUMBERS).build().ok()

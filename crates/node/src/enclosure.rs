@@ -78,7 +78,7 @@ pub(crate) struct Shared {
     /// A directory with a `/dev/null` of the run's own.
     devices: OwnedFd,
     pub(crate) hide: Vec<PathBuf>,
-    pub(crate) once: crate::mask::Once,
+    pub(crate) once: crate::host_view::Once,
 }
 
 impl Enclosure {
@@ -165,7 +165,7 @@ impl Enclosure {
         self.call(move || command.process_group(0).spawn())?.context(|| what)
     }
 
-    /// The same in a session of its own, what with a group of its own it could not have later.
+    /// Starts a command in a session of its own, which it could not have later with a group of its own.
     pub fn spawn_in_session(&self, mut command: Command) -> Result<Child, Error> {
         let what = format!("cannot start {command:?}");
         // SAFETY: between fork and exec this makes one system call; it takes no lock and allocates nothing.
@@ -215,7 +215,7 @@ impl Shared {
         self.send(move || shared.home.enter().map(|()| work()))?
     }
 
-    /// The same among the mounts of a node.
+    /// Calls a function among the mounts of a node.
     pub(crate) fn call_among<R: Send + 'static>(
         &self,
         mounts: &Arc<MountNamespace>,
@@ -262,7 +262,7 @@ fn devices_in(place: &Path) -> Result<OwnedFd, Error> {
     let devices = openat(CWD, place, open, Mode::empty()).map_err(failed)?;
     let everybodys = Mode::from_raw_mode(0o666);
     mknodat(&devices, "null", FileType::CharacterDevice, everybodys, makedev(1, 3)).map_err(failed)?;
-    // Whatever the umask is.
+    // A mode regardless of the umask.
     chmodat(&devices, "null", everybodys, AtFlags::empty()).map_err(failed)?;
     Ok(devices)
 }

@@ -5,8 +5,8 @@ mod apply;
 mod bounds;
 mod collect;
 mod entry;
-mod holes;
 mod pax;
+mod sparse;
 
 pub(crate) use apply::{Below, Part, apply, reader};
 pub(crate) use bounds::{Bounds, Budget, Counted, Headers};
@@ -19,5 +19,5 @@ const OPAQUE: &[u8] = b".wh..wh..opq";
 /// The attributes by which the overlay file system knows what it has to do with a name. They mean something in the
 /// directory of one overlay, and must come into no other one from outside.
 const OVERLAY: &[u8] = b"trusted.overlay.";
-/// Of them, the one of a directory that hides all that the layers below have in it.
+/// The attribute of a directory that hides all that the layers below have in it.
 const OVERLAY_OPAQUE: &str = "trusted.overlay.opaque";

@@ -23,7 +23,7 @@ use crate::image::Unpacked;
 use crate::own_files::Machine;
 use crate::rootfs::{Below, RootFs, Writes};
 use crate::volume::{NodeDisk, Volume};
-use crate::{image, mask, own_files, rootfs};
+use crate::{host_view, image, own_files, rootfs};
 
 /// Source of a node's root file system; the node's own writes never reach it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -244,7 +244,7 @@ fn root(shared: &Shared, spec: &NodeSpec, view: &View<'_>, writes: Writes<'_>, t
             }
             let layer = shared.once.get(&format!("root {}:{}", here.st_dev, here.st_ino), |n| {
                 let layer = shared.staging.join(format!("root-mask-{n}"));
-                mask::over_directory(&layer, &place, (here.st_uid, here.st_gid)).map(|()| layer)
+                host_view::over_directory(&layer, &place, (here.st_uid, here.st_gid)).map(|()| layer)
             })?;
             whole(&[view.show(&layer)?, view.show(&place)?], writes, target)
         }
@@ -271,7 +271,7 @@ fn over_host(
     let mask = shared.once.get("mask", |_| {
         let layer = shared.staging.join("mask");
         let hide: Vec<_> = shared.hide.iter().chain([&shared.state]).cloned().collect();
-        mask::over_host(&layer, &hide).map(|()| layer)
+        host_view::over_host(&layer, &hide).map(|()| layer)
     })?;
     let below = Below { changes, aside: &target.with_file_name("below"), empty: &shared.staging.join("empty") };
     let mask = view.show(&mask)?;
@@ -298,8 +298,8 @@ fn submounts(
     for point in points {
         let Ok(inside) = point.strip_prefix("/") else { continue };
         let hidden =
-            [Some(mask), below.changes].into_iter().flatten().any(|layer| mask::is_opaque(&layer.join(inside)));
-        let shown = mask::shows(inside) && !hidden && root.has_directory(inside);
+            [Some(mask), below.changes].into_iter().flatten().any(|layer| host_view::is_opaque(&layer.join(inside)));
+        let shown = host_view::shows(inside) && !hidden && root.has_directory(inside);
         if !shown || !point.is_dir() {
             continue;
         }

@@ -128,7 +128,7 @@ fn a_command_joins_the_node_and_its_limits() {
         assert!(output.starts_with("host\n1\n"), "{output}");
         assert!(output.contains("No such file"), "{output}");
         let (_, output) = exec(&node, "grep -E 'Cap(Eff|Bnd)|NoNewPrivs|Seccomp:' /proc/self/status");
-        // The same capabilities as the program's, for which `isolation.rs` has the list.
+        // Capabilities as the program's own, for which `isolation.rs` has the list.
         let expected = "CapEff:\t000000001004fdfb\nCapBnd:\t000000001004fdfb\nNoNewPrivs:\t1\nSeccomp:\t2\n";
         assert_eq!(output, expected);
         let groups = node.read_proc("cgroup").unwrap();

@@ -1,4 +1,4 @@
-//! What a script did, as the interpreter wrote it down: one JSON array a line.
+//! The calls of a script, as the interpreter wrote them down: one JSON array a line.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use crate::error::{Note, Place};
 /// A call that the script made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// What kind of record it is: `new`, `call`, `name`, `tb`, `at`, `step`, `proc`, `opt`, `puts`,
+    /// The kind of record: `new`, `call`, `name`, `tb`, `at`, `step`, `proc`, `opt`, `puts`,
     /// `exit`.
     pub kind: String,
     /// Where it stands in the script.
@@ -63,7 +63,8 @@ pub fn read(output: &str, shown: impl Fn(&str) -> String) -> Record {
     record
 }
 
-/// What ended the script, in the user's words: the message of Tcl without its trace, at the line of the script.
+/// The error that ended the script, in the user's words: the message of Tcl without its trace, at the line of the
+/// script.
 pub fn failure(record: &Record, shown: impl Fn(&str) -> String) -> Option<Note> {
     let (message, trace) = record.failed.as_ref()?;
     let mut begins: HashMap<&str, &Place> = HashMap::new();
@@ -116,7 +117,7 @@ fn said(message: &str) -> String {
     first.to_owned()
 }
 
-/// What Tcl says of a text that is no program, and what that means.
+/// Tcl's messages about a text that is no program, and their meaning.
 const BROKEN: &[(&str, &str)] = &[
     ("missing close-brace", "a `{` of what begins here has no `}`"),
     ("missing close-bracket", "a `[` of what begins here has no `]`"),
@@ -132,7 +133,7 @@ const TCL: &[&str] = &[
     "upvar",
 ];
 
-/// What is said of a script that wants more memory than it may have.
+/// The message about a script that wants more memory than it may have.
 pub fn too_large() -> String {
     "the script wants more memory than the 64 MiB that it may have; is there a list or a text that only grows?".into()
 }

@@ -1,4 +1,4 @@
-//! What is wrong with a script, and where.
+//! Faults of a script, and their places.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ impl fmt::Display for Place {
 pub struct Note {
     /// Where; none if it is about the whole script.
     pub place: Option<Place>,
-    /// What.
+    /// The fault.
     pub what: String,
 }
 
@@ -44,7 +44,7 @@ pub enum Error {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it and what would be right.
+        /// The fault, and what would be right.
         why: String,
     },
     /// The script is wrong in at least one place.
@@ -56,7 +56,7 @@ pub enum Error {
     /// The machine lacks something.
     #[error("{what}; {help}")]
     Machine {
-        /// What is lacking.
+        /// The thing that is lacking.
         what: String,
         /// The command that helps.
         help: String,

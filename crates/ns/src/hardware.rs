@@ -1,4 +1,4 @@
-//! What hardware and operating systems become here.
+//! Types of hardware and operating systems, and what they become here.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::error::Error;
 
 /// The file that is used where there is none.
 const SHIPPED: &str = include_str!("hardware.yaml");
-/// What a file beside the script is called.
+/// The name of a file of hardware beside the script.
 const BESIDE: &str = "hardware.yaml";
 
 /// A class of machine, in the words of an experiment.
@@ -36,7 +36,7 @@ struct File {
     limit: Option<String>,
 }
 
-/// What hardware and operating systems become here.
+/// Types of hardware and operating systems, and what they become here.
 #[derive(Clone, Debug)]
 pub struct Hardware {
     /// Where an unknown one would have to be written.
@@ -59,7 +59,7 @@ const KIND: Kind = Kind {
 };
 
 impl Hardware {
-    /// What is shipped, with what `given` says, or the file beside the script.
+    /// The shipped types, with those of `given`, or of the file beside the script.
     pub fn read(folder: &Path, given: Option<&Path>) -> Result<Hardware, Error> {
         let shipped: File =
             model::read_yaml(Path::new("the shipped hardware.yaml"), Some(SHIPPED), &KIND).map_err(Error::Hardware)?;
@@ -88,7 +88,7 @@ impl Hardware {
         found.max_by_key(|(pattern, _)| pattern.len()).map(|(_, root)| root.as_str())
     }
 
-    /// What is said of something that is not in the file.
+    /// The message about something that is not in the file.
     pub fn unknown(&self, what: &str, name: &str, section: &str, example: &str) -> String {
         let known: Vec<&String> = match section {
             "machines" => self.machines.keys().collect(),

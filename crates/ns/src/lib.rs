@@ -34,9 +34,9 @@ pub struct Converted {
     path: PathBuf,
     folder: PathBuf,
     yaml: yaml::Yaml,
-    /// What differs here from what was asked for.
+    /// Differences from the script.
     pub notes: Vec<Note>,
-    /// What the script printed.
+    /// Lines that the script printed.
     pub printed: Vec<String>,
 }
 
@@ -46,7 +46,7 @@ pub struct Converted {
 ///
 /// # Errors
 ///
-/// What is wrong with the script, each place with its line; or if there is no Tcl here.
+/// Faults of the script, each place with its line; or that there is no Tcl here.
 pub fn convert(path: &Path, hardware: Option<&Path>, lenient: bool) -> Result<Converted, Error> {
     let folder = match path.parent() {
         Some(parent) if parent != Path::new("") => parent.to_owned(),
@@ -83,7 +83,7 @@ impl Converted {
     ///
     /// # Errors
     ///
-    /// What is wrong with it, each place with the line of the script.
+    /// Faults of the experiment, each place with the line of the script.
     pub fn load(&self, overrides: &[(String, String)]) -> Result<Experiment, Error> {
         let shown = self.path.with_extension("yaml");
         let read = model::load_text(&self.yaml.text, &shown, &self.folder, overrides).map_err(|e| {

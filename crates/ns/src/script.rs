@@ -1,4 +1,4 @@
-//! What a script describes: from the calls that it made to nodes, links, LANs, programs and events.
+//! A script's description: from the calls that it made to nodes, links, LANs, programs and events.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -15,7 +15,7 @@ mod traffic;
 pub use traffic::Flow;
 use traffic::{Agent, Traffic};
 
-/// What one direction of a link does to packets.
+/// Limits and impairments of one direction of a link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pipe {
     /// Bits per second; none: no limit.
@@ -26,7 +26,7 @@ pub struct Pipe {
     pub delay: f64,
     /// 0 to 1.
     pub loss: f64,
-    /// What may wait.
+    /// The queue.
     pub queue: Queue,
     /// Whether there is such a direction.
     pub up: bool,
@@ -108,11 +108,11 @@ pub struct Node {
     pub system: Option<Said>,
     /// Its memory in MiB.
     pub memory: Option<u64>,
-    /// What it runs from the start.
+    /// Its command from the start.
     pub startup: Option<Said>,
     /// Whether it may end badly.
     pub forgiven: bool,
-    /// What Netbed would tell its kernel.
+    /// The command line that Netbed would give its kernel.
     pub cmdline: Option<Said>,
     /// Whether it needs no process: what is sent from and to it exists only in the emulator.
     pub simulated: bool,
@@ -129,7 +129,7 @@ pub struct Program {
     pub startup: bool,
     /// Its node.
     pub node: Option<usize>,
-    /// What it runs.
+    /// Its command.
     pub command: String,
     /// Where.
     pub dir: Option<String>,
@@ -146,7 +146,7 @@ pub struct Link {
     pub named: bool,
     /// The nodes.
     pub ends: [usize; 2],
-    /// What it does from the first to the second, and back.
+    /// Its pipes, from the first to the second, and back.
     pub pipes: [Pipe; 2],
     /// The addresses of its ends that were chosen.
     pub addresses: [Option<Said>; 2],
@@ -192,13 +192,13 @@ pub struct When {
 pub struct Event {
     /// When.
     pub when: When,
-    /// What.
+    /// The event itself.
     pub what: Happening,
     /// Where that stands.
     pub place: Option<Place>,
 }
 
-/// What happens.
+/// An event itself.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Happening {
     /// To a link: its number, and the change as an experiment writes it.
@@ -217,7 +217,7 @@ pub enum Happening {
     End,
 }
 
-/// What a script describes.
+/// The description that a script makes.
 #[derive(Debug, Default)]
 pub struct Script {
     /// Whether the network is in parts, and where the second begins.
@@ -230,9 +230,9 @@ pub struct Script {
     pub lans: Vec<Lan>,
     /// The programs.
     pub programs: Vec<Program>,
-    /// What is sent from node to node.
+    /// Flows from node to node.
     pub flows: Vec<Flow>,
-    /// What happens to links and nodes.
+    /// Events of links and nodes.
     pub events: Vec<Event>,
     /// When it is over, in seconds, if that was said.
     pub end: Option<(f64, Option<Place>)>,
@@ -240,17 +240,17 @@ pub struct Script {
     pub barriers: Option<(usize, Option<Place>)>,
     /// The most nodes on one machine.
     pub colocate: Option<Said>,
-    /// What programs have in their environment: names and values.
+    /// Variables in the environment of programs: names and values.
     pub environment: Vec<(String, Said)>,
     /// Types that stand for one of several others.
     pub types: HashMap<String, Vec<String>>,
-    /// What differs here from what was asked for.
+    /// Differences from the script.
     pub notes: Vec<Note>,
-    /// What the script prints.
+    /// Lines that the script prints.
     pub printed: Vec<String>,
 }
 
-/// What an object of the script is.
+/// The kind of an object of the script.
 #[derive(Clone, Debug, PartialEq)]
 enum Object {
     Simulator,
@@ -271,7 +271,7 @@ enum Object {
     Sequence(usize),
     Timeline(usize),
     Group(usize),
-    /// What nobody here knows what to do with.
+    /// An object of a class that is not known here.
     Other(String),
 }
 
@@ -308,13 +308,13 @@ struct Reader {
     simulating: bool,
     ran: bool,
     exited: bool,
-    /// What was said already.
+    /// Notes that were made already.
     noted: HashSet<String>,
     /// Where the call that is being read stands.
     place: Option<Place>,
 }
 
-/// What a script describes, by the calls that it made.
+/// Reads a script's description from the calls that it made.
 ///
 /// # Errors
 ///
@@ -359,7 +359,7 @@ impl Reader {
         self.script.notes.push(Note { place: self.place.clone(), what });
     }
 
-    /// The same, said once.
+    /// Notes something once, however often it comes.
     fn note_once(&mut self, what: &str) {
         if self.noted.insert(what.to_owned()) {
             self.note(what);
@@ -504,7 +504,7 @@ impl Reader {
         self.script.notes.push(Note { place, what });
     }
 
-    /// What background traffic takes is there, and it leaves something.
+    /// Checks that background traffic finds its bandwidth, and leaves some.
     fn check_background(&mut self) {
         let script = &self.script;
         let links = script.links.iter().map(|l| (&l.name, l.pipes.iter().collect::<Vec<_>>()));

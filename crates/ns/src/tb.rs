@@ -1,6 +1,6 @@
 //! Every command that Emulab's `tb_compat` adds to ns, and what becomes of it here.
 
-/// What becomes of a command.
+/// The way in which a command is carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It does what it says; how, if that differs.
@@ -18,7 +18,7 @@ pub struct Command {
     pub name: &'static str,
     /// Its words, as Emulab's manual writes them.
     pub usage: &'static str,
-    /// What becomes of it.
+    /// The way in which it is carried out.
     pub fate: Fate,
 }
 

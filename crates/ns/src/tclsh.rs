@@ -17,7 +17,7 @@ use crate::calls::{self, Record};
 use crate::error::{Error, Note};
 use crate::tb;
 
-/// What the interpreter runs before the script.
+/// The prelude that the interpreter runs before the script.
 const PRELUDE: &str = include_str!("prelude.tcl");
 /// For how long a script may run, by its own interpreter's clock, seconds.
 const SECONDS: u64 = 9;
@@ -48,7 +48,7 @@ const INSIDE: &str = "/script";
 ///
 /// If it cannot be read, if this machine has no Tcl, or if the script fails: with its line.
 pub fn run(script: &Path) -> Result<Record, Error> {
-    let place = Place::new(script)?;
+    let place = Workplace::new(script)?;
     let (output, killed) = place.interpret(false)?;
     let mut record = calls::read(&output, |path| place.shown(path));
     if let Some(note) = calls::failure(&record, |path| place.shown(path)) {
@@ -83,7 +83,7 @@ enum Ended {
 }
 
 /// A script, and the copy of it that the interpreter sees.
-struct Place {
+struct Workplace {
     /// The folder of the script, as the user calls it.
     folder: PathBuf,
     script: String,
@@ -101,8 +101,8 @@ fn failed(what: &'static str) -> impl FnOnce(io::Error) -> Error {
     }
 }
 
-impl Place {
-    fn new(script: &Path) -> Result<Place, Error> {
+impl Workplace {
+    fn new(script: &Path) -> Result<Workplace, Error> {
         let unreadable = |why: &str| Error::Unreadable { path: script.to_owned(), why: why.into() };
         let name = script.file_name().ok_or_else(|| unreadable("this is no file: name an ns script"))?;
         let folder = match script.parent() {
@@ -143,7 +143,7 @@ impl Place {
         // SAFETY: no arguments, no memory.
         let root = unsafe { libc::geteuid() } == 0;
         let script = name.to_string_lossy().into_owned();
-        Ok(Place { folder, script, tclsh: tclsh()?, scratch, root })
+        Ok(Workplace { folder, script, tclsh: tclsh()?, scratch, root })
     }
 
     /// Where the interpreter finds the script.
@@ -206,7 +206,7 @@ fn listen(child: &mut Child) -> (String, Ended) {
     let errors = reader(child.stderr.take().map(|o| Box::new(o) as Box<dyn Read + Send>), 1 << 16);
     let in_time = output.recv_timeout(PATIENCE);
     let ended_late = in_time.is_err();
-    // What it could still do, nobody would hear.
+    // Nobody would hear anything that it could still do.
     let _ = child.kill();
     let _ = child.wait();
     let bytes = in_time.or_else(|_| output.recv()).unwrap_or_default();
@@ -238,7 +238,7 @@ fn remove_forsaken() {
             meta.is_dir() && age.is_some_and(|age| age > FORSAKEN)
         });
         if old {
-            // What belongs to somebody else stays.
+            // Entries that belong to somebody else stay.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
@@ -253,12 +253,12 @@ fn tclsh() -> Result<PathBuf, Error> {
     })
 }
 
-/// What a process does to itself before it becomes the interpreter: everything is prepared, so that nothing has to be
-/// allocated between fork and exec.
+/// Restrictions of a process on itself before it becomes the interpreter: everything is prepared, so that nothing has
+/// to be allocated between fork and exec.
 struct Shut {
     /// Where a file system of its own is put together; none where that is not allowed.
     root: Option<CString>,
-    /// What is mounted there: from, to; both from outside.
+    /// Mounts made there: from, to; both from outside.
     binds: Vec<(CString, CString)>,
     /// Symbolic links there: what they say, and where they are.
     links: Vec<(CString, CString)>,

@@ -60,7 +60,7 @@ pub fn queue(queue: &Queue) -> String {
     )
 }
 
-/// What a pipe does, as `key: value` pairs.
+/// The keys of a pipe, as `key: value` pairs.
 fn pipe(pipe: &Pipe) -> Vec<(&'static str, String)> {
     let mut all = Vec::new();
     all.extend(pipe.rate.map(|r| ("bandwidth", as_rate(r - pipe.background))));
@@ -94,7 +94,7 @@ pub fn reset(of: &[Pipe; 2]) -> Vec<(&'static str, String)> {
     vec![("ab", one(&of[0])), ("ba", one(&of[1]))]
 }
 
-/// What both pipes do, and what each does otherwise.
+/// The keys of both pipes, and those of each that differ.
 fn pipes([ab, ba]: &[Pipe; 2]) -> Vec<(&'static str, String)> {
     if ab == ba {
         return pipe(ab);
@@ -120,15 +120,15 @@ fn addresses<'a>(of: impl Iterator<Item = (&'a str, &'a Option<Said>)>) -> Optio
     (!all.is_empty()).then(|| format!("addresses: {{ {} }}", all.join(", ")))
 }
 
-/// What the whole file is made of.
+/// The sources of the whole file.
 pub struct Source<'a> {
-    /// What the script describes.
+    /// The script's description.
     pub script: &'a Script,
-    /// What hardware is here.
+    /// The hardware that is known here.
     pub hardware: &'a Hardware,
-    /// What the experiment is called.
+    /// The experiment's name.
     pub name: &'a str,
-    /// What the script is called.
+    /// The script's name.
     pub file: &'a str,
     /// The time dilation factor, as it is written.
     pub tdf: &'a str,
@@ -229,7 +229,7 @@ pub fn file(source: &Source<'_>) -> Result<(Yaml, Vec<Note>), Vec<Note>> {
         yaml.line(format!("  {name}: {{ from: {from}, to: {to}, {} }}", joined(&flow.keys)), place);
     }
     let limit = limit(script, hardware);
-    // What would happen at the very end makes no difference.
+    // An event at the very end makes no difference.
     let before_the_end =
         |e: &&Event| script.end.as_ref().is_none_or(|(end, _)| e.when != When { after: None, at: *end });
     let events: Vec<&Event> = script.events.iter().filter(before_the_end).collect();
@@ -382,7 +382,7 @@ fn shell(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// What a node runs.
+/// The command line of a node.
 fn words(node: &Node) -> Vec<String> {
     let sh = |text: &str| vec!["sh".to_owned(), "-c".to_owned(), text.to_owned()];
     let startup = node.startup.as_ref().map(|(command, _)| command.as_str());
@@ -409,8 +409,8 @@ fn words(node: &Node) -> Vec<String> {
     sh(&text)
 }
 
-/// What a node's shell does before it starts the node's command: TERM is passed on to that command's shell, and it
-/// is to be able to use INT and QUIT, which a shell has what runs in the background ignore.
+/// The beginning of a node's shell, before it starts the node's command: TERM is passed on to that command's shell, and
+/// it is to be able to use INT and QUIT, which a shell has what runs in the background ignore.
 const BEFORE: &str = "trap 'over=1; kill $job' TERM\n\
                       plain='env --default-signal=INT,QUIT'; $plain true 2>/dev/null || plain=\n";
 
@@ -422,7 +422,7 @@ fn shell_for(command: &str) -> &'static str {
     if command.match_indices(">&").any(|(at, _)| to_file(at)) || command.contains("|&") { "bash" } else { "sh" }
 }
 
-/// What a step is called that others wait for.
+/// The name of a step that others wait for.
 fn step_name(step: usize) -> String {
     format!("step-{step}")
 }
@@ -433,7 +433,7 @@ fn of_program(script: &Script, program: usize) -> String {
     format!("node: {node}, program: {}", program_name(script, program))
 }
 
-/// What a program runs, as a shell reads it.
+/// The command of a program, as a shell reads it.
 fn command(program: &Program) -> String {
     let timed = |t: f64| format!("exec timeout {t} {} -c {}", shell_for(&program.command), shell(&program.command));
     let timed = program.timeout.map(timed);
@@ -441,14 +441,14 @@ fn command(program: &Program) -> String {
     program.dir.as_ref().map_or(inner.clone(), |dir| format!("cd {} && {inner}", shell(dir)))
 }
 
-/// What a program is called: as the variable that names it, where no other is called so.
+/// The name of a program: the variable that names it, where no other is called so.
 fn program_name(script: &Script, program: usize) -> String {
     let own = &script.programs[program].name;
     let shared = own.is_empty() || script.programs.iter().filter(|p| p.name == *own).count() > 1;
     if shared { format!("{own}{}program-{}", if own.is_empty() { "" } else { "-" }, program + 1) } else { own.clone() }
 }
 
-/// What each link is called, and whether that has to be said.
+/// The name of each link, and whether it has to be written.
 fn link_names(script: &Script) -> Vec<(String, bool)> {
     let mut seen: HashMap<[usize; 2], usize> = HashMap::new();
     let mut names = Vec::new();
@@ -488,7 +488,7 @@ fn write_lans(yaml: &mut Yaml, script: &Script) {
         yaml.line(format!("  {name}:"), place);
         let members: Vec<&str> = lan.members.iter().map(|m| script.nodes[m.node].name.0.as_str()).collect();
         yaml.line(format!("    members: [{}]", members.join(", ")), place);
-        // What most members have is said once.
+        // Settings of most members are written once.
         let usual =
             &lan.members.iter().map(|m| &m.pipes).max_by_key(|p| lan.members.iter().filter(|m| m.pipes == **p).count());
         let Some(usual) = usual else { continue };
@@ -523,7 +523,7 @@ fn write_lans(yaml: &mut Yaml, script: &Script) {
     }
 }
 
-/// What a pipe does, with what it does not do, too: it takes the place of what others do.
+/// The keys of a pipe, with those that are off, too: it takes the place of what others do.
 fn complete(of: &Pipe) -> Vec<(&'static str, String)> {
     let mut all = pipe(of);
     if of.rate.is_none() {

@@ -155,7 +155,7 @@ fn applications_become_flows() {
     assert_eq!(events.len(), 12);
     assert_eq!((e.barriers, e.colocate), (Some(1), Some(2)));
     assert_eq!(e.nodes[0].env[0], ("CMDLINE".to_owned(), "quiet; x=1".to_owned()));
-    // What needs no kernel and no program exists only in the emulator.
+    // A flow that needs no kernel and no program exists only in the emulator.
     assert_eq!(e.nodes.iter().map(|n| n.name.as_str()).collect::<Vec<_>>(), ["a", "b", "c"]);
     let (file, line) = e.nodes[2].place.clone().expect("it is in the script");
     assert!(file.ends_with("traffic.ns") && line == 36, "{file}:{line}");
@@ -338,7 +338,7 @@ fn agents_are_taken_as_the_tutorial_of_emulab_writes_them() {
     assert!(with_programs(&lines("UDP")).is_err());
 }
 
-/// What is printed is an experiment's file that means the same.
+/// The printed experiment is a file that means the same.
 #[test]
 fn what_convert_prints_is_the_experiment_itself() {
     let (converted, e) = load(&of("good").join("arrays.ns")).expect("it is right");
@@ -428,7 +428,7 @@ fn background_traffic_leaves_the_rest_of_a_bandwidth() {
     };
     assert_eq!(rates("tb-set-link-backfill $l 4Mb"), [6.0, 6.0, 100.0, 100.0, 100.0, 100.0]);
     assert_eq!(rates("tb-set-link-backfill $a $b 4Mb; tb-set-link-simplex-backfill $l $b 1Mb")[..2], [6.0, 9.0]);
-    // What is said first of the bandwidth and what is said of the traffic may come in any order.
+    // Options of the bandwidth and of the traffic may come in any order.
     assert_eq!(
         rates("tb-set-link-simplex-backfill $l $a 1Mb\ntb-set-link-simplex-params $l $a 5ms 2Mb 0")[..2],
         [1.0, 10.0]

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 const ONE_FOR_THE_HARNESS: usize = 8;
 
 /// As much of a core is sold before another is used: each node can then get twice its share, so the core may become as
-/// slow as a neighbour on its sibling hyper-thread makes it, and what turns lose to caches can be given back.
+/// slow as a neighbour on its sibling hyper-thread makes it, and what timeslices lose to cold caches can be given back.
 const COMFORTABLE: f64 = PLANNED_USABLE / 2.0;
 
 /// The cores that a plan may use.

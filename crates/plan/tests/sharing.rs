@@ -112,7 +112,7 @@ fn a_grain_that_is_given_is_kept_or_refused_with_the_nearest() {
     let given = plan(Variant::Scaled, &[("grain", "37.5ms")]);
     assert_eq!(given.slice.length, us(1_500));
     for (asked, nearest) in [("1ms", 2.5e-3..2.6e-3), ("100ms", 74e-3..76e-3)] {
-        // The same for both: what the one can have, the other can.
+        // Both variants alike: what the one can have, the other can.
         let [other, said] = [Variant::Scaled, Variant::Baseline].map(|variant| {
             let (kind, what) = refusal(Some(1000.0), variant, &[("grain", asked)]);
             assert_eq!(kind, Kind::Input);

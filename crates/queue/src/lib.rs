@@ -8,15 +8,15 @@
 //! Nothing here knows what a run is; it is a program with words, made by [`Queue::work`].
 
 mod error;
-mod held;
 mod job;
+mod lock;
 mod store;
 mod sweep;
-mod work;
+mod worker;
 
 pub use error::{Error, Result};
-pub use held::Held;
 pub use job::{Job, State, Times, Wanted};
+pub use lock::Held;
 pub use store::{MOST_TRIES, Queue};
 pub use sweep::{Axis, Point, Sweep};
-pub use work::{Worked, ask_to_end};
+pub use worker::{Worked, ask_to_end};

@@ -9,8 +9,8 @@ use host::beneath::Dir;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, TransactionBehavior, params};
 
 use crate::error::{Error, Result};
-use crate::held::{self, Held};
 use crate::job::{Job, State, Times, Wanted};
+use crate::lock::{self, Held};
 
 /// How often a job is begun that is cut each time.
 pub const MOST_TRIES: u32 = 3;
@@ -199,7 +199,7 @@ impl Queue {
         };
         for id in waiting {
             // One that waits is locked only for the moment in which its last try ends.
-            let Some(lock) = held::take(&self.dir, id)? else { continue };
+            let Some(lock) = lock::take(&self.dir, id)? else { continue };
             let update = "UPDATE job SET state = 'running', tries = tries + 1, begun = ?, why = NULL WHERE id = ?";
             change.execute(update, params![now(), id]).map_err(fails())?;
             let taken = change.query_row(&format!("{ALL} WHERE id = ?"), [id], job).map_err(fails())?;
@@ -213,7 +213,7 @@ impl Queue {
     pub fn find_cut(&mut self) -> Result<()> {
         let running = self.jobs()?.into_iter().filter(|job| job.state == State::Running);
         for found in running.collect::<Vec<_>>() {
-            let Some((lock, path)) = held::take(&self.dir, found.id)? else { continue };
+            let Some((lock, path)) = lock::take(&self.dir, found.id)? else { continue };
             // With the lock in hand: it may have ended in between.
             let found = self.job(found.id)?;
             if found.state == State::Running {

@@ -18,7 +18,7 @@
 //!
 //! Nothing is judged here: verdicts, statistics and comparisons are those of `fidelity`.
 
-mod bounded;
+mod bounded_log;
 mod claim;
 mod counters;
 mod csv_log;
@@ -34,7 +34,7 @@ mod runs;
 mod samples;
 mod speed;
 
-pub use bounded::{CUT_MARK, LEAST_LOGS, NodeLogs, USUAL_LOGS};
+pub use bounded_log::{CUT_MARK, LEAST_LOGS, NodeLogs, USUAL_LOGS};
 pub use claim::claim;
 pub use counters::Counters;
 pub use dir::{LogStream, RunDir};

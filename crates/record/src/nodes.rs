@@ -36,7 +36,7 @@ const BUFFER: usize = 64 << 10;
 /// More than a row has, in bytes: numbers of at most 20 digits, and a name of at most 63 letters.
 const ROW: usize = 512;
 
-/// What a node used in an interval of virtual time. One of which something cannot be told has nothing there.
+/// Usage of a node in an interval of virtual time. One of which something cannot be told has nothing there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 pub struct NodeInterval<'a> {
     /// When it began, virtual s since t = 0; the file has it to the microsecond.

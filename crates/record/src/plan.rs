@@ -124,9 +124,9 @@ fn one() -> u32 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CpuMode {
-    /// Of the work that the core usually does.
+    /// A share of the work that the core usually does.
     Work,
-    /// Of the core's time.
+    /// A share of the core's time.
     Time,
 }
 

@@ -97,13 +97,13 @@ pub struct Summary {
 /// Between which values each statistic lies, lower end first. `None`: too few samples to say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Intervals {
-    /// Of the mean.
+    /// Interval of the mean.
     pub mean: Option<[f64; 2]>,
-    /// Of the median.
+    /// Interval of the median.
     pub p50: Option<[f64; 2]>,
-    /// Of the 90th percentile.
+    /// Interval of the 90th percentile.
     pub p90: Option<[f64; 2]>,
-    /// Of the 99th percentile.
+    /// Interval of the 99th percentile.
     pub p99: Option<[f64; 2]>,
 }
 

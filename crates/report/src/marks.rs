@@ -8,7 +8,7 @@ use crate::page::Text;
 
 /// More would hide what they are drawn on.
 const MOST: usize = 60;
-/// What happens to nodes and links because somebody wanted it, by its name in `events.jsonl`.
+/// Faults and other events that somebody wanted, by their names in `events.jsonl`.
 const FAULTS: [&str; 16] = [
     "kill",
     "stop",

@@ -62,7 +62,7 @@ pub fn run(name: &str, variant: Variant, latencies: &[f64], nodes: &[(&str, Opti
     Run { dir: name.into(), result, samples }
 }
 
-/// The same run, of which it is known that each statistic is right within so many per cent.
+/// The run, of which it is known that each statistic is right within so many per cent.
 pub fn known(mut run: Run, percent: f64) -> Run {
     for record in run.result.metrics.values_mut() {
         let of = |v: f64| Some([v * (1.0 - percent / 100.0), v * (1.0 + percent / 100.0)]);

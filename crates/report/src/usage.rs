@@ -1,4 +1,4 @@
-//! What nodes used of their machines over virtual time, as far as a drawing can show it.
+//! Usage of nodes over virtual time, as far as a drawing can show it.
 
 use indexmap::IndexMap;
 use record::{NodeInterval, RunDir};
@@ -8,7 +8,7 @@ use crate::error::Error;
 /// The most steps of a curve: a page is not a copy of the series.
 const PARTS: usize = 200;
 
-/// What all nodes used, in equal parts of the run.
+/// Usage of all nodes, in equal parts of the run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Usage {
     /// How long a part is, virtual s.
@@ -17,7 +17,7 @@ pub(crate) struct Usage {
     pub nodes: IndexMap<String, Vec<Part>>,
 }
 
-/// What a node, or several on average, used in a part of the run.
+/// Usage of a node, or of several on average, in a part of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Part {
     /// How much of it is known, virtual s.
@@ -39,7 +39,7 @@ impl Part {
         self.a_second(self.cpu_s)
     }
 
-    /// What was counted, a virtual second.
+    /// Converts a count to one a virtual second.
     pub fn a_second(&self, counted: f64) -> f64 {
         if self.known_s > 0.0 { counted / self.known_s } else { 0.0 }
     }
@@ -111,7 +111,7 @@ fn tier(node: &str) -> &str {
     }
 }
 
-/// What one of several used in a part, on average.
+/// The average of several in a part.
 fn mean(parts: impl Iterator<Item = Part> + Clone) -> Part {
     let count = parts.clone().count().max(1) as f64;
     let sum = |of: fn(&Part) -> f64| parts.clone().map(|part| of(&part)).sum::<f64>() / count;

@@ -6,8 +6,7 @@ use crate::Breach;
 const LINES: usize = 150;
 
 /// Pages in which something is looked up, and which nobody reads from end to end.
-const REFERENCES: &[&str] =
-    &["docs/command-line.md", "docs/compatibility.md", "docs/experiment-file.md", "docs/limits.md"];
+const REFERENCES: &[&str] = &["docs/command-line.md", "docs/compatibility.md", "docs/experiment-file.md"];
 
 /// The longest row of the limits, in the characters that a reader sees.
 const ROW: usize = 200;
@@ -22,9 +21,9 @@ pub fn length(path: &str, text: &str) -> Option<Breach> {
     })
 }
 
-/// Rows of `docs/limits.md` say what it is and how large, and link to the rest.
+/// Rows of the pages `docs/limits….md` say what it is and how large, and link to the rest.
 pub fn rows(path: &str, text: &str) -> Vec<Breach> {
-    if path != "docs/limits.md" {
+    if !path.starts_with("docs/limits") {
         return Vec::new();
     }
     let rows = text.lines().enumerate().filter(|(_, line)| line.starts_with('|'));
@@ -53,7 +52,7 @@ mod tests {
         let long = "x\n".repeat(LINES + 1);
         assert_eq!(length("docs/clock.md", &long).unwrap().line, LINES + 1);
         assert_eq!(length("docs/clock.md", &"x\n".repeat(LINES)), None);
-        for other in ["docs/notebook/2026-11-clock.md", "docs/limits.md", "README.md"] {
+        for other in ["docs/notebook/2026-11-clock.md", "docs/command-line.md", "README.md"] {
             assert_eq!(length(other, &long), None, "{other}");
         }
     }
@@ -63,6 +62,7 @@ mod tests {
         let row = |n: usize| format!("| {} |", "x".repeat(n - 4));
         let text = format!("{}\n{}\n{}", row(ROW), row(ROW + 1), "y".repeat(300));
         assert_eq!(rows("docs/limits.md", &text).iter().map(|b| b.line).collect::<Vec<_>>(), [2]);
+        assert_eq!(rows("docs/limits-cpu.md", &text).len(), 1);
         assert_eq!(rows("docs/cpu.md", &text), []);
         assert_eq!(seen("| a [b](c.md#d) e [f](g) |"), "| a [b e [f |".len());
     }

@@ -130,6 +130,25 @@ pub fn columns(path: &str, text: &str) -> Vec<Breach> {
     found.collect()
 }
 
+/// Beginnings of comments that put off saying what a thing is.
+const VAGUE: &[&str] = &["What", "The same", "Of the", "Of these", "Of them"];
+
+/// Comments name their thing first (docs/style.md).
+pub fn beginnings(path: &str, text: &str) -> Vec<Breach> {
+    let all = lines(path, text);
+    let said = |line: &Line| line.comment.trim_start_matches(['/', '!', '*']).trim().to_string();
+    let found = all.iter().enumerate().filter_map(|(at, line)| {
+        let begins = at == 0 || said(&all[at - 1]).is_empty();
+        let comment = said(line);
+        let whole = |rest: &str| !rest.starts_with(char::is_alphabetic);
+        let vague = |word: &&&str| comment.strip_prefix(**word).is_some_and(whole);
+        let word = VAGUE.iter().find(vague).filter(|_| begins)?;
+        let says = format!("a comment begins with \"{word}\": name the thing in the first five words (docs/style.md)");
+        Some(Breach::new(path, at + 1, says))
+    });
+    found.collect()
+}
+
 /// Comments do not cite papers that are not in the repository.
 pub fn citations(path: &str, text: &str) -> Vec<Breach> {
     let cites = |comment: &str| {
@@ -205,6 +224,14 @@ mod tests {
         assert_eq!(at(citations, text), [1, 2]);
         assert_eq!(citations("crates/clock/guest/x.c", "/* as the\n * contract says */ int x;"), []);
         assert_eq!(citations("crates/clock/guest/x.c", "/* the contract */").len(), 1);
+    }
+
+    #[test]
+    fn comments_name_their_thing() {
+        let text = "/// What it is.\nx\n// The same, later.\ny\n//! Of the node.\nz\n/// A node,\n/// What follows.\n\
+                    /// Whatever.\n///\n/// What else.\n\"// What\"";
+        assert_eq!(at(beginnings, text), [1, 3, 5, 11]);
+        assert_eq!(beginnings("crates/clock/guest/x.c", "int x; /* What it is */").len(), 1);
     }
 
     #[test]

@@ -103,6 +103,11 @@ fn no_line_is_longer_than_120_columns() {
 }
 
 #[test]
+fn comments_name_their_thing_first() {
+    holds(words::beginnings);
+}
+
+#[test]
 fn comments_cite_only_what_is_in_the_repository() {
     holds(words::citations);
 }

@@ -10,11 +10,11 @@ use scale::RealInstant;
 use serde_json::json;
 use site::{Conditions, Continues, DiskConditions, Setup, Site, Suspended, Timeline};
 
-use crate::desk::Desk;
 use crate::error::{Error, Result};
 use crate::links::PipeSums;
 use crate::notice::Notice;
 use crate::observer::Observer;
+use crate::outside_requests::Desk;
 use crate::readiness::Readiness;
 use crate::{Request, Run, event_at, schedule_of};
 

@@ -1,6 +1,6 @@
 //! `run --confirm`: whether the same experiment at another TDF, or in other timeslices, says the same.
 //!
-//! Much of what makes a model wrong grows or shrinks with the TDF: caches that go cold between turns, timers that tick
+//! Much of what makes a model wrong grows or shrinks with the TDF: caches that go cold between timeslices, timers that tick
 //! in real time, lateness. A result that moves with the TDF by more than the two runs' intervals allow is off by more
 //! than they say, and in which direction it moves tells in which direction it is off.
 
@@ -109,7 +109,7 @@ pub fn compare(first: (&RunResult, Conditions), second: (&RunResult, Conditions)
         let judged = other.map_or(Vec::new(), |other| judged(one, other));
         let kind = if judged.is_empty() { &mut comparison.unknown } else { &mut comparison.compared };
         kind.push(name.clone());
-        let moved: Vec<_> = judged.into_iter().filter(Judged::moved).collect();
+        let moved: Vec<_> = judged.into_iter().filter(PairedStatistic::moved).collect();
         if let Some(most) = moved.iter().max_by(|a, b| a.beyond().total_cmp(&b.beyond())) {
             comparison.moved.push(most.says(name, &one.unit, &moved, first.1, second.1));
         }
@@ -118,18 +118,18 @@ pub fn compare(first: (&RunResult, Conditions), second: (&RunResult, Conditions)
 }
 
 /// A statistic of a metric in both runs, where both state an interval.
-struct Judged {
+struct PairedStatistic {
     statistic: Statistic,
     first: f64,
     second: f64,
     intervals: [[f64; 2]; 2],
 }
 
-fn judged(first: &MetricRecord, second: &MetricRecord) -> Vec<Judged> {
+fn judged(first: &MetricRecord, second: &MetricRecord) -> Vec<PairedStatistic> {
     let judge = |statistic: Statistic| {
         let interval = |metric: &MetricRecord| metric.interval.as_ref().and_then(|i| statistic.in_intervals(i));
         let intervals = [interval(first)?, interval(second)?];
-        Some(Judged {
+        Some(PairedStatistic {
             statistic,
             first: statistic.of(&first.summary),
             second: statistic.of(&second.summary),
@@ -139,7 +139,7 @@ fn judged(first: &MetricRecord, second: &MetricRecord) -> Vec<Judged> {
     Statistic::ALL.into_iter().filter_map(judge).collect()
 }
 
-impl Judged {
+impl PairedStatistic {
     /// How far the intervals are apart; negative where they meet.
     fn gap(&self) -> f64 {
         let [[low, high], [other_low, other_high]] = self.intervals;
@@ -155,24 +155,24 @@ impl Judged {
         self.gap() / self.first.abs().max(f64::MIN_POSITIVE)
     }
 
-    fn says(&self, name: &str, unit: &str, moved: &[Judged], first: Conditions, second: Conditions) -> String {
-        let Judged { statistic, first: here, second: there, intervals: [one, other] } = self;
+    fn says(&self, name: &str, unit: &str, moved: &[PairedStatistic], first: Conditions, second: Conditions) -> String {
+        let PairedStatistic { statistic, first: here, second: there, intervals: [one, other] } = self;
         let percent = 100.0 * (there - here) / here.abs().max(f64::MIN_POSITIVE);
         let also: Vec<_> = moved.iter().filter(|m| m.statistic != *statistic).map(|m| m.statistic.as_str()).collect();
         let also = if also.is_empty() { String::new() } else { format!(" (so do {})", also.join(", ")) };
-        let in_other_turns = first.slice.lead != second.slice.lead;
+        let in_other_slices = first.slice.lead != second.slice.lead;
         // A number that grows with the factor has grown from the target, at TDF 1, to here, too.
-        let too = match (in_other_turns, (there > here) == (second.tdf > first.tdf)) {
-            (true, _) => "with the TDF or the length of turns, so one of the two makes it wrong",
+        let too = match (in_other_slices, (there > here) == (second.tdf > first.tdf)) {
+            (true, _) => "with the TDF or the length of timeslices, so one of the two makes it wrong",
             (false, true) => "it grows with the TDF, so it is probably too large here already",
             (false, false) => "it shrinks as the TDF grows, so it is probably too small here already",
         };
-        let turns = match in_other_turns {
+        let slices = match in_other_slices {
             true => format!(" and a grain of {}", second.slice.lead),
             false => String::new(),
         };
         format!(
-            "{name} {statistic} moves by {percent:+.1} % at TDF {}{turns}{also}, from {} to {} {unit}, more than both \
+            "{name} {statistic} moves by {percent:+.1} % at TDF {}{slices}{also}, from {} to {} {unit}, more than both \
              intervals allow ({} to {}; {} to {}): {too}",
             second.tdf,
             rounded(*here),
@@ -294,7 +294,7 @@ mod tests {
         assert!(says.contains("p90 moves by -28.6 % at TDF 10") && says.contains("it grows with the TDF"), "{says}");
         let [says] = &compare((&second, at("10", 100)), (&first, at("20", 100))).moved[..] else { panic!() };
         assert!(says.ends_with("it shrinks as the TDF grows, so it is probably too small here already"), "{says}");
-        // With other turns, too, nobody knows which it was.
+        // With other timeslices, too, nobody knows which it was.
         let [says] = &compare((&first, at("10", 100)), (&second, at("20", 400))).moved[..] else { panic!() };
         assert!(says.contains("at TDF 20 and a grain of 4ms") && says.contains("one of the two"), "{says}");
     }

@@ -13,10 +13,10 @@ use serde_json::json;
 use site::{ClockChange, Event, How, NodeExit, NodeIndex, ProgramChange, ProgramDeed, Sample, Start, Stop};
 
 use crate::conditions::Conditions;
-use crate::desk::{Answer, Asked, Desk, Wish};
 use crate::error::{Error, Result};
 use crate::idle::{Counted, Idleness};
 use crate::notice::{Notice, Tick};
+use crate::outside_requests::{Answer, Asked, Desk, Wish};
 use crate::schedule::{self, Action, Ending};
 use crate::steps::Steps;
 use crate::{GLANCE, Run, of_node};

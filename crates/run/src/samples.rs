@@ -586,7 +586,7 @@ mod tests {
         host::time::of_this_thread().saturating_sub(before).as_secs_f64()
     }
 
-    /// Whatever a node has written, no piece of it is looked at again and again. Lines that all match, and are no
+    /// No piece of a node's output is looked at again and again. Lines that all match, and are no
     /// number, take longest: 150 times as long as the reference, and 40 times where both are optimised.
     #[test]
     fn reading_takes_no_more_than_some_hundred_times_as_long_as_looking_at_each_byte() {

@@ -7,10 +7,10 @@ use serde_json::json;
 use site::{Part, Suspended, SuspendedNode};
 
 use crate::Run;
-use crate::desk::Desk;
 use crate::end::End;
 use crate::error::{Error, Result};
 use crate::live::of_link;
+use crate::outside_requests::Desk;
 use crate::schedule::Ending;
 
 impl Run<'_> {

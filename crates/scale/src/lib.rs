@@ -21,7 +21,7 @@ mod rtt;
 mod share;
 mod tdf;
 mod time;
-mod times;
+mod time_domain;
 mod timeslice;
 
 pub use cpu_pace::CpuPace;
@@ -35,5 +35,5 @@ pub use rto::{INITIAL_RTO, KernelTick, Timeout, initial_rto};
 pub use share::{TargetCpu, sold, tdf_that_fits, tdf_that_leaves};
 pub use tdf::{Tdf, TdfError};
 pub use time::{RealDuration, RealInstant, VirtualDuration, VirtualInstant};
-pub use times::{Real, Time, Virtual};
+pub use time_domain::{Real, Time, Virtual};
 pub use timeslice::Timeslice;

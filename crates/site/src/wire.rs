@@ -65,7 +65,7 @@ enum Request {
 
 /// A message from a site.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-enum Told {
+enum Message {
     /// The answer to the earliest request that has none yet.
     Answer(Result<Value>),
     Event(Event),
@@ -111,11 +111,11 @@ pub fn serve(site: &mut dyn Site, mut from: impl Read, to: impl Write + Send + '
             Request::ChangeProgram(change) => answer(to, site.change_program(&change)),
             Request::ProgramsRunning(programs) => answer(to, site.programs_running(&programs)),
             Request::Listening(waiting) => answer(to, site.listening(&waiting)),
-            Request::Events => answer(to, site.events().and_then(|events| pass_on(events, to, Told::Event))),
+            Request::Events => answer(to, site.events().and_then(|events| pass_on(events, to, Message::Event))),
             Request::Visits => {
                 let begun = site.visits().and_then(|visits| {
                     said = Some(visits.said);
-                    pass_on(visits.told, to, |(visit, told)| Told::Visitor(visit, told))
+                    pass_on(visits.told, to, |(visit, told)| Message::Visitor(visit, told))
                 });
                 answer(to, begun)
             }
@@ -140,7 +140,7 @@ pub fn serve(site: &mut dyn Site, mut from: impl Read, to: impl Write + Send + '
 }
 
 fn answer<T: Serialize>(to: &Mutex<impl Write>, result: Result<T>) -> Result<()> {
-    write(to, &Told::Answer(result.and_then(|answer| Value::serialized(&answer).map_err(broken))))
+    write(to, &Message::Answer(result.and_then(|answer| Value::serialized(&answer).map_err(broken))))
 }
 
 fn write(to: &Mutex<impl Write>, message: &impl Serialize) -> Result<()> {
@@ -239,9 +239,9 @@ fn hear(
     let mut from = Bounded { from, most: LONGEST, left: 0 };
     loop {
         let heard = match from.message() {
-            Ok(Told::Answer(answer)) => answers.send(answer).is_ok(),
-            Ok(Told::Event(event)) => events.send(event).is_ok(),
-            Ok(Told::Visitor(visit, told)) => visitors.send((visit, told)).is_ok(),
+            Ok(Message::Answer(answer)) => answers.send(answer).is_ok(),
+            Ok(Message::Event(event)) => events.send(event).is_ok(),
+            Ok(Message::Visitor(visit, told)) => visitors.send((visit, told)).is_ok(),
             Err(e) => {
                 let _ = events.send(Event::Lost(broken(e)));
                 false
@@ -418,21 +418,24 @@ mod tests {
         let of = |kind: u8, then: u8| {
             let begins = [b"\xa1\x66Answer\xa1\x62Ok", &[kind][..]].concat();
             let mut endless = Bounded { from: (&begins[..]).chain(std::io::repeat(then)), most: 1000, left: 0 };
-            endless.message::<Told>().unwrap_err().to_string()
+            endless.message::<Message>().unwrap_err().to_string()
         };
         // A list whose elements are a byte each and take many in memory, a text of many parts, and a long one.
         for (kind, then) in [(b'\x9f', 0xf6), (b'\x7f', 0x60), (b'\x7a', 0x5a)] {
             let why = of(kind, then);
             assert!(why.contains("longer than 1000 bytes"), "{why}");
         }
-        let answer = Told::Answer(Ok(Value::Bytes(vec![7; 600])));
+        let answer = Message::Answer(Ok(Value::Bytes(vec![7; 600])));
         let mut two = Vec::new();
         for _ in 0..2 {
             ciborium::into_writer(&answer, &mut two).unwrap();
         }
         let mut bounded = Bounded { from: &two[..], most: 1000, left: 0 };
         for _ in 0..2 {
-            assert!(matches!(bounded.message().unwrap(), Told::Answer(Ok(Value::Bytes(_)))), "each has its own bound");
+            assert!(
+                matches!(bounded.message().unwrap(), Message::Answer(Ok(Value::Bytes(_)))),
+                "each has its own bound"
+            );
         }
     }
 
@@ -443,7 +446,7 @@ mod tests {
         let instant = RealInstant::from_nanos(7);
         let answer = Ok(Value::serialized(&instant).unwrap());
         let event = Event::CommandEnded(3, Err(Error::input("no")));
-        for told in [Told::Event(event.clone()), Told::Answer(answer), Told::Answer(Err(Error::failed("x")))] {
+        for told in [Message::Event(event.clone()), Message::Answer(answer), Message::Answer(Err(Error::failed("x")))] {
             ciborium::into_writer(&told, &mut theirs).unwrap();
         }
         let mut site = RemoteSite::new(Cursor::new(theirs), Vec::new()).unwrap();
@@ -457,9 +460,9 @@ mod tests {
         ciborium::into_writer(&VERSION, &mut theirs).unwrap();
         let output = visits::Told::Output(record::LogStream::Stderr, vec![0xff, 0]);
         let instant = RealInstant::from_nanos(7);
-        let answers = [Value::Null, Value::serialized(&instant).unwrap()].map(|answer| Told::Answer(Ok(answer)));
+        let answers = [Value::Null, Value::serialized(&instant).unwrap()].map(|answer| Message::Answer(Ok(answer)));
         let [begun, now] = answers;
-        for told in [begun, Told::Visitor(5, output.clone()), now] {
+        for told in [begun, Message::Visitor(5, output.clone()), now] {
             ciborium::into_writer(&told, &mut theirs).unwrap();
         }
         let mut site = RemoteSite::new(Cursor::new(theirs), Vec::new()).unwrap();

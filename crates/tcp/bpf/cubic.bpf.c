@@ -15,7 +15,7 @@
  */
 #include "kernel.h"
 
-/* Of the two licences above, the one that the kernel asks for. */
+/* One of the two licences above: the one that the kernel asks for. */
 char _license[] SEC("license") = "GPL";
 
 /* Filled in before the program is loaded. */

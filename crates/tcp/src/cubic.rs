@@ -11,7 +11,7 @@ use crate::{Error, error};
 const WHAT: &str = "CUBIC in virtual time";
 const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/cubic.bpf.o"));
 
-/// What the kernel keeps of a name, with the zero at its end.
+/// Length that the kernel keeps of a name, with the zero at its end.
 const NAME_BYTES: usize = 16;
 /// How many names are tried; another one is only needed where processes of another PID namespace have our number.
 const NAMES: u32 = 16;

@@ -1,4 +1,4 @@
-//! What of a node's TCP takes programs in the kernel to run in virtual time.
+//! Parts of a node's TCP that take programs in the kernel to run in virtual time.
 //!
 //! A node's TCP is the host kernel's and ticks in real time. Most of its timers are settings of a network namespace or
 //! follow from round-trip times that are already dilated. Two are neither, and each has a BPF program here:
@@ -36,7 +36,7 @@ impl Offers {
     /// Neither.
     pub const NONE: Offers = Offers { cubic: false, initial_timeout: false };
 
-    /// What this machine offers, tried once per process. Without root nothing can be tried: then a kernel that
+    /// Offers of this machine, tried once per process. Without root nothing can be tried: then a kernel that
     /// describes its types is taken to offer both.
     pub fn here() -> Offers {
         static FOUND: OnceLock<Offers> = OnceLock::new();

@@ -10,7 +10,7 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// The same with other times: `of` says what each of them becomes.
+    /// The pattern with other times: `of` says what each of them becomes.
     pub fn with_times(self, of: impl Fn(f64) -> f64) -> Pattern {
         let shape = match self.shape {
             Shape::Constant { interval, noise } => Shape::Constant { interval: of(interval), noise },

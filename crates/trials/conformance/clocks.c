@@ -130,7 +130,7 @@ static void nap(void)
 	nanosleep(&(struct timespec){ 0, NOMINAL }, 0);
 }
 
-/* What TCP says to have passed since something was sent. */
+/* The time that TCP says to have passed since something was sent. */
 static void tcp(void)
 {
 	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };

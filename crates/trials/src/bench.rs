@@ -82,11 +82,11 @@ pub fn main(args: Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is run in each round.
+/// A run of each round.
 #[derive(Clone, Debug, PartialEq)]
 struct Turn {
     variant: Variant,
-    /// Of the scaled variant.
+    /// The factor of the scaled variant.
     tdf: Tdf,
     /// The directory of such runs, and how figures are called: `scaled`, or `scaled-20`.
     label: String,

@@ -10,9 +10,9 @@ use crate::failure::Failure;
 /// The lists, from where make is run.
 const LISTS: &str = "crates/trials/conformance";
 
-/// What a list says. Its lines are `run PATTERN…`, where `*` stands for anything; `leave NAME: WHY` for a test that is
-/// not run; `differs NAME: WHY` for one whose difference is documented; and `waits NAME: SECONDS` for one that waits at
-/// least so long in its own time, and so must last TDF times as long when it is dilated.
+/// A list of chosen tests. Its lines are `run PATTERN…`, where `*` stands for anything; `leave NAME: WHY` for a test
+/// that is not run; `differs NAME: WHY` for one whose difference is documented; and `waits NAME: SECONDS` for one that
+/// waits at least so long in its own time, and so must last TDF times as long when it is dilated.
 #[derive(Debug, Default, PartialEq)]
 pub struct Choice {
     run: Vec<String>,

@@ -38,7 +38,7 @@ pub struct Args {
     page: Page,
 }
 
-/// What came of a script.
+/// The outcome of a script.
 #[derive(Clone, Debug, PartialEq)]
 enum Verdict {
     /// So many waits, all as long as they should be.
@@ -158,7 +158,7 @@ fn run(script: &Path, way: Way, driver: &Driver) -> Result<Outcome, Failure> {
     let group = Pid::from_child(&child);
     let listener = child.stdout.take().map(|out| thread::spawn(move || listen(out)));
     let ended = driver.wait(&mut child, &script.display().to_string(), Some(PATIENCE));
-    // What hangs, and what a script has left.
+    // Ends processes that hang, and those that a script has left.
     let _ = kill_process_group(group, Signal::KILL);
     let _ = child.wait();
     let status = ended?;
@@ -183,7 +183,7 @@ fn command(script: &Path, way: Way, driver: &Driver, directory: &Path, complaint
     command
 }
 
-/// What the lines of a script say; `pace` is how many real seconds a second of its waits had to last.
+/// Judges a script by its lines; `pace` is how many real seconds a second of its waits had to last.
 fn judge(status: Option<ExitStatus>, said: &Said, pace: f64) -> Verdict {
     match status {
         None => return Verdict::Bad("hangs".into()),

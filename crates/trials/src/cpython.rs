@@ -107,7 +107,7 @@ fn version() -> String {
     String::from_utf8_lossy(&said).trim().trim_start_matches("Python ").to_owned()
 }
 
-/// What came of a test.
+/// The outcome of a test.
 struct Outcome {
     /// `None`: it hung.
     status: Option<ExitStatus>,
@@ -116,7 +116,7 @@ struct Outcome {
     tail: String,
 }
 
-/// What is not the same, a sentence each.
+/// Differences of the outcomes, a sentence each.
 fn differences(native: &Outcome, dilated: &Outcome) -> Vec<String> {
     let mut all = Vec::new();
     if native.cases.is_empty() {

@@ -31,7 +31,7 @@ pub struct Args {
     quick: bool,
 }
 
-/// What is run.
+/// The runs of a demo: which experiments and variants, and how many pairs.
 #[derive(Clone, Copy)]
 struct Extent {
     experiments: &'static [&'static str],
@@ -79,7 +79,7 @@ fn expected(variant: Variant) -> u64 {
     }
 }
 
-/// What is still to be done after so many turns.
+/// The work left after so many turns.
 fn left(turns: &[Turn], done: usize) -> String {
     let seconds: u64 = turns[done..].iter().map(|turn| expected(turn.variant)).sum();
     format!("{} min left", seconds.div_ceil(60))

@@ -51,7 +51,7 @@ impl Driver {
         self.run_with(experiment, variant, &[], out, talks)
     }
 
-    /// The same with values of the experiment changed (`--set`).
+    /// Runs it with values of the experiment changed (`--set`).
     pub fn run_with(
         &self,
         experiment: &Path,
@@ -63,8 +63,8 @@ impl Driver {
         let mut command = Command::new(&self.program);
         command.arg("run").arg(experiment).args(["--variant", variant.as_str()]).arg("--out").arg(out);
         if variant == Variant::Naive {
-            // What takes seconds to start on so little CPU has nothing to show in the few seconds that others are
-            // measured for: all of it counts, until its limit.
+            // A program that takes seconds to start on so little CPU has nothing to show in the few seconds that others
+            // are measured for: all of it counts, until its limit.
             command.arg("--set=measure=0s..");
         }
         command.args(set.iter().map(|(path, value)| format!("--set={path}={value}")));
@@ -104,7 +104,7 @@ impl Driver {
     fn finish(&self, command: Command, what: &str) -> Result<Vec<u8>, Failure> {
         self.attend(command, what, |mut pipe| {
             let mut bytes = Vec::new();
-            // What could not be read is missed when it is parsed.
+            // Output that could not be read is missed when it is parsed.
             let _ = std::io::Read::read_to_end(&mut pipe, &mut bytes);
             bytes
         })

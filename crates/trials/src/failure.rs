@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::process::ExitCode;
 
-/// What ends the command early.
+/// A failure that ends the command early.
 #[derive(Debug)]
 pub struct Failure {
     /// As `diorama` exits: 1 failed, 2 bad input, 3 the machine lacks something, 130 interrupted.

@@ -1,4 +1,4 @@
-//! What the scaled runs should reach, and the judgement: met, missed, or not measurable on this machine.
+//! Goals of the scaled runs, and the judgement: met, missed, or not measurable on this machine.
 
 use report::{Comparison, MetricComparison, Statistic};
 use scale::Tdf;
@@ -9,13 +9,13 @@ use crate::failure::Failure;
 /// A median of pairs is known to about two thirds of how far the baselines are apart: a bound that is less than that is
 /// too fine for them.
 const SPREAD_PER_BOUND: f64 = 1.5;
-/// The same for a distance of distributions, per cent of the median.
+/// The largest spread for judging a distance of distributions, per cent of the median.
 const SPREAD_FOR_DISTANCE: f64 = 4.0;
 
 /// The factor for which the goals are. Runs at a larger one may be off by twice as much.
 pub const TDF: u64 = 10;
 
-/// What of a metric is judged.
+/// The figure of a metric that is judged.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Of {
     /// The median of the paired errors of a statistic, in percent; its size counts.
@@ -73,7 +73,7 @@ pub struct Figure {
     /// The size of the median error, or the median distance.
     pub value: f64,
     pub unit: &'static str,
-    /// What the baseline measured; 0, its distance from itself, where a distance is judged.
+    /// The baseline's value; 0, its distance from itself, where a distance is judged.
     pub reference: f64,
     /// `None` for a distance.
     pub error_percent: Option<f64>,

@@ -13,7 +13,7 @@ use crate::suite::{Counts, How, Suite, Test, place};
 /// Below LTP's directory: its list of tests, and where they are.
 const TESTS: &str = "runtest/syscalls";
 const PROGRAMS: &str = "testcases/bin";
-/// What a test calls the ends of its checks: in its summary, and on a line each.
+/// Outcomes of a test's checks: in its summary, and on a line each.
 const ENDS: [(&str, &str); 4] = [("passed", "TPASS"), ("failed", "TFAIL"), ("broken", "TBROK"), ("skipped", "TCONF")];
 
 /// Arguments of `diorama-trials ltp`.
@@ -75,7 +75,7 @@ fn there(programs: &Path, line: &str) -> bool {
     fs::metadata(programs.join(first)).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
-/// What LTP says that it is; an installation need not say.
+/// The version that LTP says; an installation need not say one.
 fn version(root: &Path) -> String {
     let said = fs::read_to_string(root.join("Version")).or_else(|_| fs::read_to_string(root.join("VERSION")));
     said.ok()

@@ -1,4 +1,4 @@
-//! What the trials ran on: figures without that are worth nothing.
+//! Description of the machine under the trials: figures without that are worth nothing.
 
 use std::fmt;
 use std::fs;
@@ -15,7 +15,7 @@ pub struct Machine {
     pub cores: usize,
     /// The kernel's release.
     pub kernel: String,
-    /// Of the distribution.
+    /// Name of the distribution.
     pub system: String,
     /// UTC.
     pub date: String,

@@ -8,7 +8,7 @@ const SAMPLES: &str = "too few samples for that";
 /// No check was made.
 const UNCHECKED: &str = "nothing was checked at all";
 
-/// What of a run moves its figures furthest, of what they may be off; `None` if it is trustworthy.
+/// The check that moves a run's figures furthest, of what they may be off; `None` if it is trustworthy.
 pub fn of(run: &RunResult) -> Option<&'static str> {
     let fidelity = &run.fidelity;
     if fidelity.verdict == Verdict::Trustworthy {
@@ -39,7 +39,7 @@ fn weights(metric: &MetricRecord, fidelity: &Fidelity) -> Vec<(f64, &'static str
             Statistic::P90 => (uncertainty.sampling.p90, accuracy.p90),
             Statistic::P99 => (uncertainty.sampling.p99, accuracy.p99),
         };
-        // What is not stated is not judged either.
+        // A figure that is not stated is not judged either.
         let Some([low, high]) = sampling else { continue };
         let value = statistic.of(&metric.summary).abs();
         all.push((100.0 * (high - low) / 2.0 / value / allowed, SAMPLES));

@@ -20,7 +20,7 @@ const WORKSPACE: &str = "src/Cargo.toml";
 const TESTS: &str = "src/test";
 /// The package of the tests in Rust.
 const PACKAGE: &str = "shadow-tests";
-/// What the tests in C are linked with, from where make is run.
+/// The file that tests in C are linked with, from where make is run.
 const LOGGER: &str = "crates/trials/conformance/shadow-logger.c";
 /// Where they are built, from where make is run.
 const BUILT: &str = "target/shadow";
@@ -161,7 +161,7 @@ fn version(root: &Path) -> String {
     said.unwrap_or_else(|| "of unknown version".into())
 }
 
-/// What a CMake file says.
+/// The content of a CMake file.
 #[derive(Debug, Default, PartialEq)]
 struct Read {
     tests: Vec<Test>,

@@ -65,7 +65,7 @@ pub type Counts = BTreeMap<String, u64>;
 pub struct Suite {
     /// As its list of chosen tests is called, and the marks in the page of results.
     pub name: &'static str,
-    /// What was tested with: the last line of the results begins with it.
+    /// The suite's version: the last line of the results begins with it.
     pub version: String,
     pub tests: Vec<Test>,
     pub choice: Choice,
@@ -74,7 +74,7 @@ pub struct Suite {
     pub environment: Vec<(&'static str, OsString)>,
     /// Finds the counts in what a test said.
     pub count: fn(&str) -> Counts,
-    /// What of the chosen tests cannot be run, and why.
+    /// Chosen tests that cannot be run, and why.
     pub absent: Vec<String>,
 }
 
@@ -151,7 +151,7 @@ impl Suite {
         }
     }
 
-    /// What cannot be run, in a sentence.
+    /// The tests that cannot be run, in a sentence.
     fn without(&self) -> String {
         if self.absent.is_empty() {
             "nothing is missing".into()
@@ -311,7 +311,7 @@ fn how_ended(outcome: &Outcome) -> String {
     said
 }
 
-/// What is not the same, a sentence each; `least` is how long the test must have lasted, dilated.
+/// Differences of the outcomes, a sentence each; `least` is how long the test must have lasted, dilated.
 fn differences(native: &Outcome, dilated: &Outcome, least: Duration) -> Vec<String> {
     let mut all = Vec::new();
     if (native.code, &native.counts) != (dilated.code, &dilated.counts) {

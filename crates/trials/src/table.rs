@@ -12,7 +12,7 @@ fn median(values: Vec<f64>) -> f64 {
     statistics::median(values).unwrap_or(f64::NAN)
 }
 
-/// What is told of an experiment: a metric, a statistic of it, and how its column is headed.
+/// The figure told of an experiment: a metric, a statistic of it, and how its column is headed.
 const FIGURES: [(&str, Statistic, &str); 3] = [
     ("requests", Statistic::Mean, "requests/s"),
     ("latency", Statistic::P50, "latency, p50"),
@@ -54,7 +54,7 @@ pub fn render(groups: &[Group]) -> Result<String, Failure> {
     Ok(align(&rows))
 }
 
-/// What a run measured, in one line; beside a baseline, also how far it is from that.
+/// The figures of a run, in one line; beside a baseline, also how far it is from that.
 pub fn measured(run: &RunResult, base: Option<&RunResult>) -> String {
     let figure = |(metric, statistic, head): (&str, Statistic, &str)| {
         let record = run.metrics.get(metric)?;

@@ -41,7 +41,7 @@ impl Way {
     }
 }
 
-/// What a program said, and how long the part took that it says it in, in real time.
+/// The words of a program, and how long the part took that it says it in, in real time.
 #[derive(Debug, Default)]
 pub struct Said {
     pub text: String,
@@ -61,7 +61,7 @@ pub fn listen(out: impl Read) -> Said {
     Said { text, real: start.elapsed() }
 }
 
-/// What a wait may be longer than it should, on a busy machine: a part of it, and ms.
+/// The tolerance of a wait on a busy machine: a part of it, and ms.
 const LATE: (f64, f64) = (0.25, 60.0);
 
 /// Why a wait was not as long as it should be, in ms of the program's own clock, if it was not. A clock of some grain

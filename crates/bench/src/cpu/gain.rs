@@ -58,7 +58,7 @@ pub fn measure(command: &[OsString], notify: Notify) -> Result<Vec<Row>, Error> 
     let (slow, usual) = (rounds[tenth], rounds[runs.len() - 1 - tenth]);
     let points: Vec<(f64, f64)> = runs.iter().map(|run| (run.round_us / usual, run.cpu_s)).collect();
     let fitted = line(&points);
-    // What the command takes on a core at its usual speed.
+    // CPU time of the command on a core at its usual speed.
     let cpu_s = fitted.map_or(f64::NAN, |fit| fit.at(1.0));
     let told = fitted.filter(|_| slow / usual >= SPREAD);
     if told.is_none() {

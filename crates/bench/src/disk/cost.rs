@@ -1,4 +1,4 @@
-//! What a request costs the harness: the CPU time of the process that serves disks, beside the same process that does
+//! Costs of a request for the harness: the CPU time of the process that serves disks, beside the same process that does
 //! nothing but answer.
 
 use std::fs;
@@ -66,7 +66,7 @@ fn over(transport: Transport, setup: &Setup, place: &Path) -> Result<Vec<Row>, E
 fn of(setup: &Setup, over: Transport, load: Load, served: Served, place: &Path) -> Result<f64, Error> {
     let mut disks: Disks = setup.disks("nvme", place, Some(over))?;
     let device = disks.devices().first().ok_or_else(|| Error::failed("there is no device"))?.clone();
-    // What is measured is a request, not the first writing of a file's blocks.
+    // Requests are measured, not the first writing of a file's blocks.
     let warm = Load { pattern: Pattern::WriteInOrder, bytes: 1 << 20, depth: 8, count: 256, limit_s: 30 };
     let size = 256 << 20;
     debug_assert!(size <= SIZE);

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::Error;
 
-/// What is asked for.
+/// The pattern of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pattern {
     ReadInOrder,

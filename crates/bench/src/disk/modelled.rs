@@ -1,4 +1,4 @@
-//! What the model says of a load's requests: of those that reached the device, which are parts of what was asked for.
+//! The model's answer to a load: to the requests that reached the device, which are parts of those that fio made.
 
 use std::collections::HashMap;
 

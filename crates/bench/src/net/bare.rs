@@ -21,7 +21,7 @@ pub struct BareBed {
     ports: Vec<Port>,
 }
 
-/// What the copying thread did.
+/// Counts of the copying thread.
 #[derive(Default)]
 pub struct Copied {
     /// Frames written, to either side.

@@ -52,9 +52,9 @@ pub fn interfaces(network: &Network) -> Result<(Vec<NetNamespace>, Vec<Tap>), Er
 /// A running network.
 pub struct Bed {
     pub emulator: Emulator,
-    /// Of the nodes, in their order.
+    /// The nodes' namespaces, in the order of the nodes.
     pub spaces: Vec<NetNamespace>,
-    /// Of the nodes, in their order.
+    /// The nodes' addresses, in the order of the nodes.
     pub addresses: Vec<Ipv4Addr>,
     /// From the nodes to what they are joined to.
     pipes: Vec<PipeId>,

@@ -1,4 +1,4 @@
-//! What a frame costs the emulator, beside a loop that only reads and writes.
+//! Costs of a frame in the emulator, beside a loop that only reads and writes.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use crate::scratch::Scratch;
 use crate::stats::median;
 use crate::{Error, Row};
 
-/// Of the link in all of these: what is measured takes no notice of it.
+/// The delay of the link in all of these, which does not change their costs.
 const DELAY: RealDuration = RealDuration::from_nanos(1_000_000);
 
 fn a_link(cores: &Cores) -> Result<Bed, Error> {
@@ -56,8 +56,8 @@ pub fn forwarding(cores: &Cores, bytes: usize) -> Result<Row, Error> {
     Ok(Row::new("net_forwarding_rate", params, emulated, "kpackets/s").against(bare).goal(0.85 * bare))
 }
 
-/// What recording a frame costs the emulator's thread: the CPU time that it uses for each frame of a stream of bursts,
-/// less that for the same stream without a capture. And how late frames are meanwhile.
+/// Costs of recording a frame for the emulator's thread: the CPU time that it uses for each frame of a stream of
+/// bursts, less that for the same stream without a capture. And how late frames are meanwhile.
 pub fn capturing(cores: &Cores, snap: usize) -> Result<[Row; 2], Error> {
     let dir = Scratch::new()?;
     let rounds = (0..ROUNDS).map(|_| Ok([captured(cores, None)?, captured(cores, Some((dir.path(), snap)))?]));
@@ -73,7 +73,7 @@ pub fn capturing(cores: &Cores, snap: usize) -> Result<[Row; 2], Error> {
     Ok([cost, late])
 }
 
-/// What a stream of bursts was like for the emulator.
+/// Measurements of the emulator during a stream of bursts.
 struct Stream {
     frames: u64,
     us_per_frame: f64,
@@ -98,7 +98,7 @@ fn captured(cores: &Cores, file: Option<(&Path, usize)>) -> Result<Stream, Error
     Ok(Stream { frames, us_per_frame, late_us, missed: captured.iter().map(|c| c.missed).sum() })
 }
 
-/// What delivering a frame of a bulk transfer takes: the receiver's TCP runs inside the write and is charged to no
+/// Time to deliver a frame of a bulk transfer: the receiver's TCP runs inside the write and is charged to no
 /// node. The reference is a frame of the same size that UDP drops at once. Both through the bare loop, which can be
 /// timed.
 pub fn uncharged(cores: &Cores) -> Result<Row, Error> {

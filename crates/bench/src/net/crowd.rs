@@ -66,7 +66,7 @@ impl Crowd {
             let due = start.elapsed().as_nanos() as u64 * RATE / 1_000_000_000;
             while sent < due {
                 let (from, to) = ends(sent);
-                // What is not taken is missed at the other end.
+                // A frame that the kernel refuses is missed at the other end.
                 let _ = sockets[from].send_to(&real_time().to_le_bytes(), (self.0.addresses[to], PORT));
                 if let Some(earlier) = sent.checked_sub(UNDERWAY) {
                     received.from(&sockets[ends(earlier).1])?;
@@ -80,7 +80,7 @@ impl Crowd {
     }
 }
 
-/// What has come, and the sum of the errors of its delays, relative to the delay.
+/// Frames received, and the sum of the errors of their delays, relative to the delay.
 #[derive(Default)]
 struct Received {
     packets: u64,

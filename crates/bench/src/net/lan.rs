@@ -85,7 +85,7 @@ fn measured(spec: NetworkSpec, broadcasts: bool, cores: &Cores) -> Result<Measur
 fn per_delivery(bed: &Bed, send: impl Fn()) -> Result<f64, Error> {
     let seen = || {
         let seen = bed.emulator.observe().map_err(Error::failed)?;
-        // What left the pipes to the nodes: every second one.
+        // Frames that left the pipes to the nodes: every second one.
         let delivered: u64 = seen.pipes.iter().skip(1).step_by(2).map(|pipe| pipe.counters.packets).sum();
         Ok::<_, Error>((seen.cpu.as_secs_f64(), delivered))
     };

@@ -19,7 +19,7 @@ const TICK: Duration = Duration::from_millis(50);
 /// The event with which virtual time starts, when all that is calibrated has been.
 const ZERO: &str = "zero";
 
-/// What is to be run, and where its results go.
+/// An experiment to be run, and where its results go.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Job<'a> {
     pub experiment: &'a Path,

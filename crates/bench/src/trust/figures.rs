@@ -1,4 +1,4 @@
-//! What of two runs can be held against one another.
+//! Figures of two runs that can be compared.
 
 use std::path::Path;
 

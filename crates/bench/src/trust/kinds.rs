@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use crate::Error;
 
-/// What an experiment is limited by.
+/// The resource that limits an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// By its network.
@@ -69,7 +69,7 @@ impl Kind {
         }
     }
 
-    /// What is different from the experiment as it is, for `--set`: web-busy is shorter here, and leaves as much of the
+    /// Changes to the experiment, for `--set`: web-busy is shorter here, and leaves as much of the
     /// core to spare as the others, for what is to be seen is whether a verdict is right, not whether shares fit.
     pub(super) fn set(self) -> &'static [&'static str] {
         match self {

@@ -8,9 +8,9 @@ use super::trouble::Trouble;
 /// Two runs of one experiment: one that is left alone, and one whose verdict and intervals are put to the test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pairing {
-    /// What runs.
+    /// The experiment.
     pub kind: Kind,
-    /// What is done to the tested run.
+    /// The disturbance of the tested run, if any.
     pub trouble: Option<Trouble>,
     /// The variant of the tested run.
     pub tested: Variant,

@@ -17,7 +17,7 @@ pub(super) struct Figure {
     pub difference: [f64; 2],
     /// Half the width of the interval that the tested run states, of its value.
     pub half_width: f64,
-    /// The same of the other.
+    /// Half the width of the interval that the reference states.
     pub reference_half_width: f64,
     /// How far off the tested run may be and be trustworthy.
     pub accuracy: f64,
@@ -30,12 +30,12 @@ impl Figure {
     }
 }
 
-/// What became of a pair.
+/// The outcome of a pair.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Outcome {
     /// The kind of experiment.
     pub kind: &'static str,
-    /// What was done to the tested run, if anything.
+    /// The disturbance of the tested run, if any.
     pub trouble: Option<&'static str>,
     /// The tested run's own.
     pub verdict: Verdict,
@@ -56,7 +56,7 @@ pub(super) enum Truth {
 }
 
 impl Outcome {
-    /// What the other run says about the tested one.
+    /// The truth about the tested run, by the other run.
     pub fn truth(&self) -> Truth {
         let far = |f: &&Figure| f.error.abs() > f.accuracy;
         if self.figures.is_empty() {
@@ -96,7 +96,7 @@ impl Part {
     }
 }
 
-/// What is printed.
+/// Counts of outcomes, to be printed.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Tally {
     /// Figures whose difference the stated intervals explain.

@@ -12,7 +12,7 @@ use scale::RealDuration;
 use crate::Error;
 use crate::cores::Cores;
 
-/// What is done to a run.
+/// A disturbance of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
     /// An ordinary thread computes on the nodes' core.
@@ -21,7 +21,7 @@ pub(super) enum Trouble {
     HogHarness,
     /// An ordinary thread on the nodes' core goes through more memory than caches hold.
     StreamNodes,
-    /// The same on the harness core: the last cache and the memory are shared.
+    /// Streams through memory on the harness core: the last cache and the memory are shared.
     StreamHarness,
     /// A real-time thread takes a fifth of the nodes' core, as a hypervisor would.
     StolenTime,
@@ -50,7 +50,7 @@ const BEFORE_THE_EMULATOR: u8 = 60;
 const BEFORE_NODES: u8 = 1;
 /// More than the caches of a core hold, and most machines' last one.
 const STREAMED_BYTES: usize = 64 << 20;
-/// What one fetch from memory brings.
+/// Bytes that one fetch from memory brings.
 const LINE_BYTES: usize = 64;
 /// How long a thread computes before it looks at the clock, in rounds of a loop: some microseconds.
 const ROUNDS: u32 = 4000;

@@ -27,7 +27,7 @@
 static struct sock_filter code[ROOM];
 static u32 at_;
 
-/* What has no room is counted only, and install_filter refuses. */
+/* An instruction that has no room is counted only, and install_filter refuses. */
 static void emit(u16 op, u32 k, u8 yes, u8 no)
 {
 	if (at_ < ROOM)
@@ -351,7 +351,7 @@ static void attaching(u32 nr)
 	done(here);
 }
 
-/* What would take the image away. */
+/* Calls that would take the image away. */
 static void of_image(u32 nr)
 {
 	u32 here = on(nr);

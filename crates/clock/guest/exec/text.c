@@ -1,4 +1,4 @@
-/* What little text this program writes. */
+/* The little text that this program writes. */
 #include "exec.h"
 
 u64 length(const char *s)

@@ -383,7 +383,7 @@ NAME(OBJECTS, "\0\0\0\x09", 0, IS_NEST, OBJECT_EXPECTATION)
 NEST(OBJECT_TIMEOUTS, NFTA_CT_TIMEOUT_DATA, PROTOCOL_TIMEOUTS)
 VALUE(OBJECT_EXPECTATION, NFTA_CT_EXPECT_TIMEOUT, MS, SET)
 
-/* What iptables asks of nftables for that is its own. */
+/* Structures of iptables' own that it hands to nftables. */
 NAME(MATCHES, "limit", 0, IS_STRUCTURE, XT_LIMIT)
 FIELD(XT_LIMIT, xt_rateinfo, avg, PER_10000, SET)
 NAME(MATCHES, "hashlimit", sizeof(struct xt_hashlimit_mtinfo1), IS_STRUCTURE, XT_HASHLIMIT1)

@@ -219,7 +219,7 @@ static long send_messages(const struct call *c, i32 protocol, u64 list, u64 coun
 	return result;
 }
 
-/* What the kernel has just written into buffers, `len` bytes. */
+/* Converts what the kernel has just written into buffers, `len` bytes. */
 static void show_received(i32 protocol, u64 list, u64 count, u64 len)
 {
 	struct iovec first;

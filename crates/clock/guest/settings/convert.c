@@ -42,7 +42,7 @@ u64 converted(const struct conversion *c, u64 value, enum unit unit, u32 bytes, 
 	/* A whole int is "none", too. Where there are 64 bits, they have a sign, and nothing negative is to be waited for. */
 	if (value == 0 || value == none || (bytes == 8 && (i64)value < 0) || (bytes == 4 && value == 0x7fffffff))
 		return value;
-	/* What is multiplied on its way to the kernel is divided on its way back. */
+	/* Values that are multiplied on their way to the kernel are divided on their way back. */
 	u64 up = c->setting ? c->num : c->den, down = c->setting ? c->den : c->num;
 	switch (unit) {
 	case UNIT_BYTES_S:

@@ -16,7 +16,7 @@
 #define POLLIN 1
 #define POLLHUP 16
 
-/* What the injector is asked for: a listener; an answer to a call; what a supervisor asks by ioctl. */
+/* Requests to the injector: a listener; an answer to a call; what a supervisor asks by ioctl. */
 enum { MAKE, TELL, ASK };
 
 /* A call that is told: the injector reads its first nine words, and writes the last. */

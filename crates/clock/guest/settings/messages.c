@@ -63,7 +63,7 @@ static void translate(struct walk *w, const struct row *row, u8 *at, u64 bytes)
 		const struct row *most = settings_rows + i;
 		if (most->kind != IS_MOST || most->set != row->set || most->type != row->type || result <= most->value)
 			continue;
-		/* What is too much natively is refused here, too. */
+		/* A value that is too much natively is refused here, too. */
 		if (value <= most->value) {
 			note(row->line, IS_CUT);
 			result = most->value;
@@ -109,7 +109,7 @@ static u8 *find(u8 *from, u8 *to, u32 type)
 	return 0;
 }
 
-/* What a group says of a name, which an attribute holds, and of the size of what it stands for. */
+/* Finds a group's entry for a name, which an attribute holds, and for the size of what it stands for. */
 static const struct name *look_up(u32 group, const u8 *attribute, u64 size)
 {
 	u64 len = get16(attribute) - 4u;
@@ -156,7 +156,7 @@ static u64 list(struct walk *w, u32 set, u8 *from, u8 *to, u32 depth)
 	return grown;
 }
 
-/* What is in an attribute, between `body` and `end`, by a kind and what that says. By how much it has grown. */
+/* Converts the content of an attribute, between `body` and `end`, by a kind and what that says. Returns its growth. */
 static u64 inside(struct walk *w, enum kind kind, u32 inner, u8 *body, u8 *end, u32 depth)
 {
 	switch (kind) {
@@ -220,7 +220,7 @@ static bool has_defaults(u32 set)
 /* An attribute of `bytes` bytes, all 0, at the end of others; 0 if there is no room for it. */
 static u8 *append(struct walk *w, u8 *from, u8 **to, u32 type, u64 bytes)
 {
-	/* What is not whole words is filled up, but the last attribute of all may lack that. */
+	/* Attributes that are not whole words are filled up, but the last attribute of all may lack that. */
 	u64 fill = ALIGNED((u64)(*to - from)) - (u64)(*to - from);
 	if (*to + fill <= w->end) {
 		if (!grow(w, *to + fill, 4 + ALIGNED(bytes)))
@@ -237,7 +237,7 @@ static u8 *append(struct walk *w, u8 *from, u8 **to, u32 type, u64 bytes)
 	return at;
 }
 
-/* What is not said in a set, and has a default, is said; by how much the set has grown. */
+/* Writes the defaults that a set leaves unsaid; by how much the set has grown. */
 static u64 say_defaults(struct walk *w, u32 set, u8 *from, u8 *to, u32 depth)
 {
 	u8 *before = to;

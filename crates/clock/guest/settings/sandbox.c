@@ -60,7 +60,7 @@ static const struct sock_filter head[] = {
 };
 #define TOLD 6 /* which of these says so */
 
-/* What comes last, with a verdict loaded that is not "allow". */
+/* The end of a filter, with a verdict loaded that is not "allow". */
 static const struct sock_filter tail[] = {
 	{ BPF_ST, 0, 0, VERDICT },
 	LOAD(POINTER + 4),
@@ -96,7 +96,7 @@ static const struct sock_filter tail[] = {
 #define WEAK_AGAIN 10 /* which says what becomes of a weak verdict there */
 #define LENGTH(part) (sizeof part / sizeof *part)
 
-/* What comes behind the tail where the filter has a listener, in place of the tail's last two. */
+/* The end of a filter that has a listener, in place of the tail's last two. */
 static const struct sock_filter notifying[] = {
 	REMEMBERED,
 	{ BPF_ALU | BPF_AND | BPF_K, 0, 0, SECCOMP_RET_ACTION_FULL },

@@ -1,4 +1,4 @@
-/* What the files of this folder tell each other: settings of the kernel that are times or rates, in virtual time. */
+/* The interface between the files of this folder: settings of the kernel that are times or rates, in virtual time. */
 #ifndef DIORAMA_SETTINGS_H
 #define DIORAMA_SETTINGS_H
 
@@ -22,7 +22,7 @@ void note(u32 id, enum why why);
 /* Netlink messages, `len` bytes of them in memory of `room` bytes, translated in place; how many there are then. */
 u64 translate_messages(u32 family, bool setting, u8 *messages, u64 len, u64 room);
 
-/* What a group of attributes.h says of a name is a structure here. */
+/* Converts a structure by what a group of attributes.h says of its name. */
 void translate_named(const struct conversion *by, u32 group, const char *name, u32 len, u8 *from, u64 size);
 /* The program's memory, however long; false for a bad pointer. */
 bool read_long(u8 *to, u64 from, u64 len);

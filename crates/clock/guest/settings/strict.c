@@ -19,7 +19,7 @@ long be_strict(const struct call *c)
 		{ BPF_JMP | BPF_JEQ | BPF_K, 7, 0, __NR_write },
 		{ BPF_JMP | BPF_JEQ | BPF_K, 6, 0, __NR_exit },
 		{ BPF_JMP | BPF_JEQ | BPF_K, 5, 0, __NR_rt_sigreturn },
-		/* What end_strictly needs. */
+		/* A call that end_strictly needs. */
 		{ BPF_JMP | BPF_JEQ | BPF_K, 2, 0, __NR_getpid },
 		{ BPF_JMP | BPF_JEQ | BPF_K, 1, 0, __NR_gettid },
 		{ BPF_JMP | BPF_JEQ | BPF_K, 0, 3, __NR_tgkill },

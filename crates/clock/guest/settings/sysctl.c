@@ -115,7 +115,7 @@ static u32 write_number(char *to, u64 value)
 	return len;
 }
 
-/* What the file says, in virtual time; its length, or what the kernel says. */
+/* Shows the file's value in virtual time; its length, or the kernel's error. */
 static long show(const struct sysctl *sysctl, long fd, char *text)
 {
 	u64 value;
@@ -162,7 +162,7 @@ long settable_setting(long fd)
 	return trap_descriptor(fd);
 }
 
-/* What is written, in real time. */
+/* Writes a value in real time. */
 static long set(const struct sysctl *sysctl, const struct call *c, const char *from, u32 len)
 {
 	char text[32];
@@ -173,7 +173,7 @@ static long set(const struct sysctl *sysctl, const struct call *c, const char *f
 		return as_is(c);
 	u32 id = NOTE_OF_SYSCTL | sysctl->line;
 	u64 real = converted(&by, value, sysctl->unit, 4, id), most = sysctl->most ? sysctl->most : 0x7ffffffe;
-	/* What is too much natively is refused here, too. */
+	/* A value that is too much natively is refused here, too. */
 	if (real > most && value <= most) {
 		note(id, IS_CUT);
 		real = most;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use diorama_clock::{ClockPage, Injector, VirtualCpu, dilate_exec_file, launch, wait};
 use scale::Tdf;
 
-/// What a program did.
+/// A program's output and times.
 #[allow(dead_code, reason = "each test binary uses its part")]
 #[derive(Debug)]
 pub struct Ran {
@@ -22,7 +22,7 @@ pub struct Ran {
     pub stdout: String,
     /// How long it took, in real time.
     pub real: Duration,
-    /// What the machine may have added to any of its waits meanwhile, in real time.
+    /// Delay that the machine may have added to any of its waits meanwhile, in real time.
     pub noise: Duration,
 }
 
@@ -61,7 +61,7 @@ impl Noise {
         Noise { done, worst }
     }
 
-    /// What a wait may be late by: on a quiet machine `least`, else some times as much as the reference was at worst,
+    /// The latest end of a wait: on a quiet machine `least`, else some times as much as the reference was at worst,
     /// because a program that forks, executes or wakes another waits for the processor more than once.
     pub fn end(self, least: Duration) -> Duration {
         self.done.store(true, Ordering::Relaxed);

@@ -162,7 +162,7 @@ static int posix_once(void) { return posix(CLOCK_MONOTONIC, 0, SPAN, 0, 1); }
 static int posix_date(void) { return posix(CLOCK_REALTIME, TIMER_ABSTIME, SPAN, 0, 1); }
 static int posix_periodic(void) { return posix(CLOCK_BOOTTIME, 0, TICK, TICK, SPAN / TICK); }
 
-/* What has no time-out is not disturbed. */
+/* Calls that have no time-out are not disturbed. */
 static int pipes[2];
 static void *late(void *unused)
 {

@@ -157,7 +157,7 @@ static void remainders(void)
 	must(!timerfd_settime(fd, 0, &when, 0) && !timer_settime(id, 0, &when, 0) && !setitimer(ITIMER_REAL, &it, 0), "set");
 	long long set = now(CLOCK_MONOTONIC);
 	nanosleep(&half, 0);
-	/* What has passed and what is left make up the whole. */
+	/* The time passed and the time left make up the whole. */
 	must(!timerfd_gettime(fd, &left), "timerfd_gettime");
 	told("timerfd_gettime", now(CLOCK_MONOTONIC) - start + ns(left.it_value), NOMINAL);
 	must(!timer_gettime(id, &left), "timer_gettime");

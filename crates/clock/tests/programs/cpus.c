@@ -150,7 +150,7 @@ int main(int argc, char **argv)
 			printf("on CPU %d\n", where());
 	show_status("/proc/self/status");
 
-	/* What is wrong. */
+	/* Wrong sets. */
 	cpu_set_t none, beyond, many;
 	CPU_ZERO(&none);
 	CPU_ZERO(&beyond);
@@ -169,7 +169,7 @@ int main(int argc, char **argv)
 	error("getcpu nowhere", syscall(SYS_getcpu, (void *)-4096l, 0, 0));
 	show("still all", 0);
 
-	/* What is inherited. A thread that is there already inherits nothing. */
+	/* Inherited sets. A thread that is there already inherits nothing. */
 	pthread_t early, late;
 	pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 	pthread_mutex_lock(&gate);

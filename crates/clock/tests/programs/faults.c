@@ -127,7 +127,7 @@ static void objects(void)
 	if (bind(stamped, (void *)&a, len) || getsockname(stamped, (void *)&a, &len) ||
 	    sendto(stamped, "x", 1, 0, (void *)&a, len) != 1 || recv(stamped, name, 1, 0) != 1)
 		perror("loopback");
-	/* What waits for a descriptor or a signal finds one. */
+	/* A call that waits for a descriptor or a signal finds one. */
 	if (pipe(ends) || write(ends[1], "x", 1) != 1)
 		perror("pipe");
 	epoll_ctl(epoll, EPOLL_CTL_ADD, ends[0], &(struct epoll_event){ .events = EPOLLIN });
@@ -147,7 +147,7 @@ static fd_set *set(void)
 	return &one;
 }
 
-/* What the kernel writes to `p`, and what it reads and does no harm by. */
+/* Calls in which the kernel writes to `p`, or reads it and does no harm by that. */
 static void with_any(void *p)
 {
 	struct pollfd ready = { ends[0], POLLIN, 0 };
@@ -342,7 +342,7 @@ static void with_any(void *p)
 	TRY(SYS_execveat, AT_FDCWD, p, 0, 0, 0);
 }
 
-/* What takes effect if it can be read. */
+/* Calls that take effect if `p` can be read. */
 static void if_unreadable(void *p)
 {
 	TRY(SYS_setrlimit, RLIMIT_CPU, p);

@@ -53,7 +53,7 @@ int main(int argc, char **argv)
 	int left = atoi(argv[1]);
 	if (left > 0)
 		go_on(argv[0], left - 1);
-	/* What came while it executed, and what comes now. */
+	/* Signals that came while it executed, and those that come now. */
 	sigset_t blocked;
 	sigprocmask(SIG_BLOCK, 0, &blocked);
 	while (!came)

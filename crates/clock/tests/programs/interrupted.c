@@ -1,4 +1,4 @@
-/* What signals interrupt, and where it goes on. The output must be the same on whatever machine it runs. */
+/* Calls that signals interrupt, and where they go on. The output must be the same on whatever machine it runs. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

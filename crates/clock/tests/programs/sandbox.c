@@ -268,7 +268,7 @@ static void more(char *self)
 		say("after many calls: ");
 		APART(make_often(nap); forbid(nap->nr, kinds[i], 0); make(nap));
 	}
-	/* What a program needs to begin, and no more: neither what maps the image nor what asks for it. */
+	/* Calls that a program needs to begin, and no more: neither those that map the image nor those that ask for it. */
 	static const int needed[] = { SYS_execve, SYS_brk, SYS_mmap, SYS_mprotect, SYS_munmap, SYS_arch_prctl,
 				      SYS_set_tid_address, SYS_set_robust_list, SYS_rseq, SYS_prlimit64, SYS_readlinkat,
 				      SYS_readlink, SYS_getrandom, SYS_openat, SYS_read, SYS_close, SYS_newfstatat, SYS_pread64,
@@ -298,7 +298,7 @@ static void more(char *self)
 	say("computed verdicts: ");
 	APART(if (install(0, computed, 10)) fail("computed"); make(named("nanosleep")); say("; "); make(ask); say("; ");
 	      make(poll));
-	/* What is loaded when a filter begins: nothing. */
+	/* The accumulator when a filter begins: nothing. */
 	struct sock_filter nothing[] = {
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),

@@ -37,7 +37,7 @@ static int failed;
 	} while (0)
 
 #ifdef AS_GO_HAS
-/* What the Go tool chain puts into its programs. */
+/* The note that the Go tool chain puts into its programs. */
 __asm__(".pushsection .note.go.buildid, \"a\", @note\n"
 	".long 4, 4, 4\n"
 	".asciz \"Go\\0\"\n"
@@ -254,7 +254,7 @@ static void threads(void)
 	says("in_threads", in_threads);
 }
 
-/* What a child changes is the child's; what its parent has changed, it has. */
+/* Changes of a child are the child's; those of its parent it has. */
 static void children(void)
 {
 	int status;

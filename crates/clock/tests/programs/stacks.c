@@ -41,7 +41,7 @@ static void calls(int sig)
 static void *with_a_stack_of(void *size_)
 {
 	size_t size = (size_t)size_, page = 4096, whole = (size + 2 * page - 1) / page * page;
-	/* What overflows hits the page below, which is not there. */
+	/* An overflow hits the page below, which is not there. */
 	char *memory = mmap(0, whole + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	mprotect(memory, page, PROT_NONE);
 	low = memory + page;

@@ -111,7 +111,7 @@ int main(int argc, char **argv)
 		check(syscall(SYS_utime, "f", &u) == 0, "utime", errno, 0);
 		reads("f", u.modtime * 1000000000, "utime, and back");
 	}
-	/* What is not a time, and no time at all. */
+	/* Values that are not times, and no times at all. */
 	T special[2] = { { 0, UTIME_OMIT }, { 0, UTIME_NOW } };
 	before = now();
 	check(utimensat(AT_FDCWD, "f", special, 0) == 0, "UTIME_NOW", errno, 0);

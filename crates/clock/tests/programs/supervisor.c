@@ -157,7 +157,7 @@ static void executed(void)
 	exit(0);
 }
 
-/* What the supervisor says: a result, an error, or that it goes on. */
+/* The supervisor's answer: a result, an error, or that it goes on. */
 static void answer(int fd, unsigned long id, long value, int error, unsigned flags)
 {
 	struct seccomp_notif_resp response = { id, value, error, flags };

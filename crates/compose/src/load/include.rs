@@ -8,7 +8,7 @@ use super::{Environment, Loader, paths};
 use crate::merge::{merge, sequence};
 use crate::tree::{Data, Value};
 
-/// What is taken over of a project that is included.
+/// Sections taken over from a project that is included.
 const RESOURCES: [&str; 6] = ["services", "volumes", "networks", "secrets", "configs", "models"];
 
 impl Loader {

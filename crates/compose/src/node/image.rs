@@ -1,4 +1,4 @@
-//! What an image has to say of a service: its root, and what it runs if the service does not say it.
+//! A service's root and command, by its image where the service does not say them.
 
 use model::yaml::quoted;
 
@@ -60,8 +60,8 @@ fn short(reference: &str) -> String {
     label(last.split([':', '@']).next().unwrap_or(last))
 }
 
-/// What is run, as Compose puts it together: the entry point, and the command behind it. A service that has an entry
-/// point of its own runs nothing of its image's command.
+/// The command line, as Compose puts it together: the entry point, and the command behind it. A service that has an
+/// entry point of its own runs nothing of its image's command.
 pub(super) fn run(loader: &mut Loader, service: &Service, image: Option<&Image>) -> String {
     if let (None, Some(line), Some(words)) = (&service.entrypoint, &service.line, &service.command)
         && image.is_none_or(|image| image.entrypoint.is_empty())

@@ -108,7 +108,7 @@ fn tcp(text: &str) -> Option<u16> {
     first.parse().ok().filter(|_| protocol == "tcp")
 }
 
-/// Of the ports that an image exposes, the lowest is the one on which it listens whatever it is told.
+/// The lowest of the ports that an image exposes: the one on which it listens whatever it is told.
 fn lowest(image: &Image) -> Option<u16> {
     image.ports.iter().filter_map(|port| tcp(port)).min()
 }

@@ -38,7 +38,7 @@ pub(crate) fn read_files(loader: &mut Loader, service: &mut Service, environment
         }
     }
     for (name, value) in settings {
-        // What the service itself says wins.
+        // The service's own words win.
         let is_said = service.environment.contains_key(&name);
         if !is_said {
             service.environment.insert(name, Some(value));

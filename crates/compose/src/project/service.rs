@@ -11,7 +11,7 @@ use crate::options::{Fate, OPTIONS, option};
 use crate::short::{self, Port, Volume, words};
 use crate::tree::{Data, Key, Value};
 
-/// What `build` may say.
+/// Keys of `build`.
 const BUILD: &[&str] = &[
     "additional_contexts",
     "args",
@@ -115,7 +115,7 @@ pub(crate) struct Dependency {
     pub restart: Option<bool>,
 }
 
-/// What tells whether a service is healthy.
+/// The test of whether a service is healthy.
 #[derive(Clone, Debug)]
 pub(crate) struct Healthcheck {
     pub span: Span,
@@ -229,7 +229,7 @@ impl Service {
         }
     }
 
-    /// What follows from several options together.
+    /// Checks and converts what several options say together.
     fn together(&mut self, loader: &mut Loader) {
         if let Some((mode, span)) = &self.network_mode
             && !self.networks.is_empty()

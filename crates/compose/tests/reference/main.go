@@ -85,7 +85,7 @@ func shown(project *types.Project, folder string) map[string]any {
 	return whole
 }
 
-// What is compared as Compose prints it.
+// Keys that are compared as Compose prints them.
 var asPrinted = strings.Fields(`attach cap_add cap_drop command container_name cpus cpuset depends_on dns dns_search
 	domainname entrypoint environment expose hostname image init ipc labels links mac_address network_mode pid platform
 	privileged profiles pull_policy read_only restart runtime security_opt stdin_open stop_signal sysctls tmpfs tty user

@@ -30,7 +30,7 @@ const PAUSES: f64 = 0.4;
 /// A cache line, with what one burner has measured, and is asked.
 #[repr(C, align(64))]
 #[derive(Default, Debug)]
-struct Line {
+struct BurnerCounters {
     chunks: AtomicU64,
     cycles: AtomicU64,
     pause: Pause,
@@ -38,7 +38,7 @@ struct Line {
 
 /// The counters of one burner, which are there until the process ends.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Meter(&'static Line);
+pub(super) struct Meter(&'static BurnerCounters);
 
 /// Chunks of the yardstick that were left alone, and the cycles that they took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl Meter {
     /// Adds a chunk that took `cycles`. Only one thread does, so this needs no locked instruction.
     #[inline(always)]
     fn add(self, cycles: u64) {
-        let Line { chunks, cycles: sum, .. } = self.0;
+        let BurnerCounters { chunks, cycles: sum, .. } = self.0;
         chunks.store(chunks.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         sum.store(sum.load(Ordering::Relaxed).wrapping_add(cycles), Ordering::Relaxed);
     }

@@ -140,7 +140,7 @@ fn what_was_taken_in_a_burst_is_given_back_after_it() {
 
 #[test]
 fn counters_that_lag_by_a_turn_do_no_harm() {
-    // Turns of 3 ms: a window's counter is wrong by up to one, and the next by as much in the other direction.
+    // Timeslices of 3 ms: a window's counter is wrong by up to one, and the next by as much in the other direction.
     let mut core = Core::new(0.8, 0.97, 0.5);
     for i in 0..500 {
         let lag = [0.15, -0.1, 0.0, -0.15, 0.1][i % 5];

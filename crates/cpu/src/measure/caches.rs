@@ -29,7 +29,7 @@ const REPEATS: usize = 15;
 /// A cache line, so that an array of them is aligned as the cache is.
 #[repr(align(64))]
 #[derive(Clone, Copy)]
-struct Line(usize);
+struct CacheLine(usize);
 
 /// How long a busy program leaves its data alone where it has a core to itself.
 pub const SOON: RealDuration = RealDuration::from_nanos(1_000_000);
@@ -65,11 +65,11 @@ fn fetch_after(away: RealDuration) -> RealDuration {
 }
 
 /// Memory to come back to.
-struct Lines(Vec<Line>);
+struct Lines(Vec<CacheLine>);
 
 impl Lines {
     fn new() -> Lines {
-        Lines((0..LINES).map(|i| Line((i + STRIDE) % LINES)).collect())
+        Lines((0..LINES).map(|i| CacheLine((i + STRIDE) % LINES)).collect())
     }
 
     /// Fetches every line, one after the other; nanoseconds.

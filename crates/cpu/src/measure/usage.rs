@@ -18,7 +18,7 @@ pub(crate) enum UsageOfCores {
     Whole {
         /// The usage of everything, by core.
         machine: UsageByCore,
-        /// The same when it began.
+        /// Usage of each core, as `now`, at the beginning.
         began: Vec<u64>,
     },
 }
@@ -44,7 +44,7 @@ pub(crate) enum RunUsage {
 /// A snapshot of one core at one instant, ns since some beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct UsageSnapshot {
-    /// Of the core.
+    /// Usage of the core.
     core: u64,
     /// Of all cores of the groups, everything.
     cores: u64,
@@ -138,7 +138,7 @@ impl UsageOfCores {
     }
 }
 
-/// What nodes have used, by core, where each has cores of its own: as everything there is divided between those.
+/// Usage of nodes, by core, where each has cores of its own: as everything there is divided between those.
 fn of_whole(nodes: &[NodeUse], shares: &[NodeShare], all: &[u64], began: &[u64]) -> Vec<u64> {
     let mut by_core = vec![0; all.len()];
     for (used, node) in nodes.iter().zip(shares) {

@@ -36,8 +36,8 @@ pub(super) fn gp3() -> Parameters {
     })
 }
 
-/// The same guide, "General Purpose SSD volumes (gp2)": 3 requests per second and GiB, at least 100; bursts of 3,000
-/// with 5.4 million credits; 128 MiB per second up to 170 GiB.
+/// Amazon's gp2, by the guide above, "General Purpose SSD volumes (gp2)": 3 requests per second and GiB, at least 100;
+/// bursts of 3,000 with 5.4 million credits; 128 MiB per second up to 170 GiB.
 pub(super) fn gp2() -> Parameters {
     let Parameters::Cloud(newer) = gp3() else { unreachable!("it is a volume") };
     Parameters::Cloud(CloudParameters {

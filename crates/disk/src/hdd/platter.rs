@@ -61,7 +61,7 @@ impl Platter {
         at.as_nanos() as f64 * self.turns_per_ns + self.phase
     }
 
-    /// The same in ns, from an angle on, not rounded: for weighing many places against one another.
+    /// Positioning time in ns, from an angle on, not rounded: for weighing many places against one another.
     pub fn positioning_ns(&self, angle: f64, place: &Place, writes: bool) -> f64 {
         let distance = self.cylinder.abs_diff(place.cylinder);
         let mut moves = self.seek.ms(distance) * 1e6;

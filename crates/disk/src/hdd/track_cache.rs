@@ -20,12 +20,12 @@ pub(crate) struct TrackCache {
     read: VecDeque<(u64, u64)>,
     /// Ranges that were written, likewise.
     written: VecDeque<(u64, u64)>,
-    ahead: Option<Ahead>,
+    ahead: Option<ReadAhead>,
 }
 
 /// Reading on behind a read.
 #[derive(Clone, Copy, Debug)]
-struct Ahead {
+struct ReadAhead {
     /// Where its segment begins.
     begin: u64,
     /// The sector that was next when it began, where that is, and when it passed the head.
@@ -104,7 +104,7 @@ impl TrackCache {
         let place = geometry.locate(next);
         let until = now + platter.turns(geometry.sweep(&place, limit - next));
         let begin = begin.max(limit.saturating_sub(most));
-        self.ahead = Some(Ahead { begin, next, place, since: now, limit, until });
+        self.ahead = Some(ReadAhead { begin, next, place, since: now, limit, until });
     }
 
     /// The sector that a head which reads ahead is at.
@@ -160,7 +160,7 @@ impl TrackCache {
 }
 
 /// The sector at which the head is that reads ahead.
-fn reached(ahead: &Ahead, now: VirtualInstant, geometry: &Geometry, platter: &Platter) -> u64 {
+fn reached(ahead: &ReadAhead, now: VirtualInstant, geometry: &Geometry, platter: &Platter) -> u64 {
     let turns = platter.turns_in(now.since(ahead.since));
     ahead.next + geometry.passed(&ahead.place, turns, ahead.limit - ahead.next)
 }

@@ -29,7 +29,7 @@ pub(crate) struct Owner {
 }
 
 #[derive(Debug)]
-struct Run {
+struct Extent {
     end: u64,
     /// No part twice: a place that is written over and over costs no more each time.
     owned: Vec<Owned>,
@@ -42,7 +42,7 @@ struct Run {
 /// Ranges yet to be written, by where they begin.
 #[derive(Debug, Default)]
 pub(crate) struct WriteCache {
-    runs: BTreeMap<u64, Run>,
+    runs: BTreeMap<u64, Extent>,
     bytes: u64,
     /// Since when each run has been there, and where it begins.
     ages: BTreeSet<(VirtualInstant, u64)>,
@@ -91,16 +91,16 @@ impl WriteCache {
                     left.since = since;
                 }
             }
-            None => self.put(begin, Run { end, owned, since, place: None }),
+            None => self.put(begin, Extent { end, owned, since, place: None }),
         }
     }
 
-    fn put(&mut self, begin: u64, run: Run) {
+    fn put(&mut self, begin: u64, run: Extent) {
         self.ages.insert((run.since, begin));
         self.runs.insert(begin, run);
     }
 
-    fn remove(&mut self, begin: u64) -> Option<Run> {
+    fn remove(&mut self, begin: u64) -> Option<Extent> {
         let run = self.runs.remove(&begin)?;
         self.ages.remove(&(run.since, begin));
         Some(run)
@@ -138,7 +138,7 @@ impl WriteCache {
             for (range, mut owned) in [(before, left), (behind, right)] {
                 if !range.is_empty() {
                     gather(&mut owned);
-                    self.put(range.begin, Run { end: range.end, owned, since: run.since, place: None });
+                    self.put(range.begin, Extent { end: range.end, owned, since: run.since, place: None });
                 }
             }
         }
@@ -166,7 +166,7 @@ impl WriteCache {
 
     /// Has the runs weighed that came by an instant: the nearest behind a place, and the nearest before it.
     pub fn weigh(&mut self, at: u64, by: VirtualInstant, geometry: &Geometry, mut weigh: impl FnMut(u64, &Place)) {
-        let mut one = |(begin, run): (&u64, &mut Run)| {
+        let mut one = |(begin, run): (&u64, &mut Extent)| {
             if run.since <= by {
                 weigh(*begin, run.place.get_or_insert_with(|| geometry.locate(begin / SECTOR)));
             }

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// See [`Tree::sweep`].
 pub(super) fn sweep(tree: &Tree) -> Result<(), Error> {
     let deadline = Instant::now() + PATIENCE;
-    // Whatever becomes of the groups.
+    // Cores are given back even if groups remain.
     tree.remains().iter().for_each(|top| partition::give_all_back(top));
     loop {
         let mut stuck = None;

@@ -95,7 +95,7 @@ impl Counters {
     }
 }
 
-/// Where a run is not dilated, they tell what coming back to data costs after other nodes' turns.
+/// Where a run is not dilated, they tell what coming back to data costs after other nodes' timeslices.
 fn samplers(prepared: &Prepared) -> Vec<(usize, Sampler)> {
     let Prepared { setup, shares, .. } = prepared;
     let virtual_ms = setup.tdf.to_real(VirtualDuration::from_nanos(1_000_000));

@@ -49,7 +49,7 @@ struct Shared {
     /// An eventfd that wakes the thread for that.
     end: OwnedFd,
     pipes: Vec<[Pipe; 2]>,
-    kept: Mutex<Kept>,
+    kept: Mutex<LogFiles>,
 }
 
 /// Between a node and its log.
@@ -60,7 +60,7 @@ struct Pipe {
     write: OwnedFd,
 }
 
-struct Kept {
+struct LogFiles {
     logs: Vec<NodeLogs>,
     /// Bytes that each node may print now, where that is limited.
     allowances: Vec<Option<Allowance>>,
@@ -112,7 +112,7 @@ impl Logs {
             pipes.push([stdout.map_err(failed)?, stderr.map_err(failed)?]);
         }
         let allowances = vec![rate.map(|rate| Allowance::new(rate, Instant::now())); logs.len()];
-        let kept = Mutex::new(Kept { logs, allowances, buffer: vec![0; PIECE], failure: None });
+        let kept = Mutex::new(LogFiles { logs, allowances, buffer: vec![0; PIECE], failure: None });
         let shared = Arc::new(Shared { epoll, ends: AtomicBool::new(false), end, pipes, kept });
         let thread = thread::Builder::new().name("logs".into()).spawn({
             let shared = Arc::clone(&shared);
@@ -187,7 +187,7 @@ impl Pipe {
 }
 
 impl Shared {
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, LogFiles> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -215,7 +215,7 @@ impl Shared {
     }
 }
 
-impl Kept {
+impl LogFiles {
     /// Reads of a pipe what its node may print by now, at most for a turn; how much that was.
     fn turn(&mut self, pipes: &[[Pipe; 2]], number: u64, now: Instant) -> usize {
         let node = (number / 2) as usize;

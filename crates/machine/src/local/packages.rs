@@ -31,7 +31,7 @@ pub struct Packages {
 
 /// The content of the file.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Kept {
+struct PackagesFile {
     /// The state of the database when it was asked.
     database: String,
     /// `package version` by path; `None` if no package has it.
@@ -55,9 +55,9 @@ impl Packages {
         ask: impl Fn(&[&str]) -> BTreeMap<String, String>,
     ) -> BTreeMap<&'a str, String> {
         let Some(database) = self.state() else { return BTreeMap::new() };
-        // Whatever is not of this state, or cannot be read, is asked for again.
-        let kept = self.file.read::<Kept>().ok().flatten().filter(|kept| kept.database == database);
-        let mut kept = kept.unwrap_or_else(|| Kept { database, packages: BTreeMap::new() });
+        // Entries not of this state, or that cannot be read, are asked for again.
+        let kept = self.file.read::<PackagesFile>().ok().flatten().filter(|kept| kept.database == database);
+        let mut kept = kept.unwrap_or_else(|| PackagesFile { database, packages: BTreeMap::new() });
         let new: Vec<&str> = paths.iter().copied().filter(|path| !kept.packages.contains_key(*path)).collect();
         let asks = !new.is_empty();
         if asks {
@@ -73,7 +73,7 @@ impl Packages {
 
     /// Keeps the answers, if the database did not change meanwhile: where they are too many, those that were just
     /// wanted. A run does not fail for that.
-    fn keep(&self, mut kept: Kept, wanted: &[&str]) {
+    fn keep(&self, mut kept: PackagesFile, wanted: &[&str]) {
         if self.state().as_ref() != Some(&kept.database) {
             return;
         }
@@ -212,11 +212,11 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         fs::write(temp.path().join("status"), "").unwrap();
         let packages = Packages { database: temp.path().into(), file: StateFile::new(temp.path(), FILE) };
-        let mut kept = Kept { database: packages.state().unwrap(), packages: BTreeMap::new() };
+        let mut kept = PackagesFile { database: packages.state().unwrap(), packages: BTreeMap::new() };
         kept.packages = (0..MOST).map(|n| (n.to_string(), None)).collect();
         packages.file.write(&kept).unwrap();
         packages.by(&["/etc/passwd"], |_| BTreeMap::new());
-        let kept: Kept = packages.file.read().unwrap().unwrap();
+        let kept: PackagesFile = packages.file.read().unwrap().unwrap();
         assert_eq!(kept.packages.into_keys().collect::<Vec<_>>(), ["/etc/passwd"]);
     }
 }

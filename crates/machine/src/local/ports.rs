@@ -24,7 +24,7 @@ const MOST: usize = 64;
 const ACCEPT: Duration = Duration::from_secs(1);
 
 /// Ports that this run has taken, before it has made anything.
-pub struct Taken(Vec<(TcpListener, Door)>);
+pub struct TakenPorts(Vec<(TcpListener, Door)>);
 
 /// A port here, and where it leads.
 #[derive(Clone, Copy)]
@@ -34,9 +34,9 @@ struct Door {
     there: u16,
 }
 
-impl Taken {
+impl TakenPorts {
     /// Takes all that the nodes ask for, or says who has one of them.
-    pub fn take(nodes: &[NodeSetup]) -> Result<Taken> {
+    pub fn take(nodes: &[NodeSetup]) -> Result<TakenPorts> {
         let doors = nodes.iter().enumerate().flat_map(|(node, setup)| {
             setup.ports.iter().map(move |&(here, there)| (&setup.name, Door { here, node, there }))
         });
@@ -45,7 +45,7 @@ impl Taken {
             Err(e) if e.kind() == io::ErrorKind::AddrInUse => Err(in_use(door.here, name)),
             Err(e) => Err(Error::io(format!("port {} of 127.0.0.1, which is to lead to {name}", door.here))(e)),
         };
-        doors.map(take).collect::<Result<_>>().map(Taken)
+        doors.map(take).collect::<Result<_>>().map(TakenPorts)
     }
 
     /// Lets connections through from now on; the first by each port is told.

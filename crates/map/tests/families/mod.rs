@@ -139,7 +139,7 @@ pub fn random(parts: usize, size: usize, seed: u64) -> Family {
     shuffled("random", (0..n).map(|i| i / size).collect(), size, links, seed)
 }
 
-/// The same with every node where the known division has it: as many parts to a machine as fit.
+/// The family's request with every node where the known division has it: as many parts to a machine as fit.
 pub fn planted(family: &Family, slots: u32) -> Request {
     let each = slots as usize / family.part_size;
     let mut request = family.request.clone();

@@ -1,4 +1,4 @@
-//! What is measured, what happens, and when it ends.
+//! Metrics, events, and the end of a run.
 
 use std::collections::HashSet;
 
@@ -148,7 +148,7 @@ fn unit(written: &str, at: Span, problems: &mut Problems) -> Unit {
     }
 }
 
-/// What events are.
+/// The forms of an event, for messages.
 const EITHER: &str = "an event is either `{ at: 5s, link: A--B, set: { up: false } }` or \
                       `{ at: 5s, node: NAME, do: kill }` or `{ at: 5s, flow: NAME, do: stop }` or \
                       `{ at: 5s, node: NAME, program: NAME, run: WORDS }` or `{ at: 5s, partition: [[NAME], [NAME]] }` \
@@ -426,7 +426,7 @@ pub(super) fn check_steps(events: &[(Event, Span)], steps: &[String], problems: 
     }
 }
 
-/// What is done to a program; none, with a note, if that is wrong.
+/// The action on a program; none, with a note, if it is wrong.
 fn program_action(
     read: &file::Event,
     entry: &Entry<'_, file::Event>,

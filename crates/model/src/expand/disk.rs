@@ -7,7 +7,7 @@ use crate::file::{self, DiskMap, DiskName, WordOr};
 use crate::names::did_you_mean;
 use crate::tree::{Data, Span, Value, shorten};
 
-/// What has room for a file system with a journal.
+/// The smallest disk that has room for a file system with a journal.
 const SMALLEST: u64 = 64 << 20;
 /// File systems begin and end with a block.
 const BLOCK: u64 = 4096;

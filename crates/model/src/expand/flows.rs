@@ -19,7 +19,7 @@ use crate::tree::{Data, Span, Value, shorten};
 const LONGEST_NAME: usize = 40;
 /// The port of the first flow that says none is the one after this.
 const PORTS: u16 = 7000;
-/// What a packet carries that says nothing else, in bytes.
+/// The default payload of a packet, in bytes.
 const PACKET: u32 = 1000;
 /// Bursts and pauses, in seconds, and the shape of their distribution, of which nothing is said: as in ns.
 const BURST: f64 = 0.5;
@@ -65,7 +65,7 @@ pub(super) struct Flows {
     pub(super) programs: Vec<Flow>,
     /// Those that exist only in the emulator.
     pub(super) background: Vec<BackgroundFlow>,
-    /// What starts and stops them at their own times.
+    /// Events that start and stop them at their own times.
     pub(super) deeds: Vec<Deed>,
 }
 
@@ -245,7 +245,7 @@ fn flow(
     Some(Flow { name: entry.name().to_owned(), from, to, source, sink, written: (kind, written) })
 }
 
-/// What a source sends, by what is written of its packets at `node`.
+/// The load of a source, by what is written of its packets at `node`.
 fn load(kind: FlowKind, written: &FlowChange, largest: u32, node: &Value, problems: &mut Problems) -> Option<Load> {
     let before = problems.count();
     let mut wrong = |key: &str, what: String| problems.add(node.get(key).map_or(node.span, |v| v.span), what);
@@ -312,12 +312,12 @@ fn by_name(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// What flows are called: those that programs carry out, and those of the emulator.
+/// Names of flows: those that programs carry out, and those of the emulator.
 pub(super) fn names(programs: &[Flow], background: &[BackgroundFlow]) -> [Vec<String>; 2] {
     [programs.iter().map(|f| f.name.clone()).collect(), background.iter().map(|f| f.name.clone()).collect()]
 }
 
-/// What an event does to flows: one deed for each that it names.
+/// The deeds of an event on flows: one for each that it names.
 pub(super) fn deeds(
     entry: &Entry<'_, file::Event>,
     read: &file::Event,
@@ -358,7 +358,7 @@ pub(super) fn deeds(
     found.into_iter().filter_map(|n| Some(Deed { at, flow: which(n), what: what()?, place, after })).collect()
 }
 
-/// What deeds are as events of programs. A change holds for all that comes later; what waits for a step comes after
+/// Deeds as events of programs. A change holds for all that comes later; what waits for a step comes after
 /// all that has a time.
 pub(super) fn carried_out(
     mut deeds: Vec<Deed>,
@@ -383,7 +383,7 @@ pub(super) fn carried_out(
             if matches!(flow, Which::Background(_)) && change.seed.is_some() {
                 problems.add(place, "what a flow in the background draws from stays: remove the `seed`");
             }
-            // What is wrong has one place, that of the event.
+            // A fault has one place, that of the event.
             let at_event = Value { span: place, data: Data::Map(Vec::new()) };
             changed = load(so_far.0, &so_far.1, largest, &at_event, problems);
             if changed.is_none() {
@@ -434,7 +434,7 @@ fn merge(of: &mut FlowChange, change: &FlowChange) {
     of.seed = change.seed.or(of.seed);
 }
 
-/// What flows measure. A flow that never sent anything measures nothing.
+/// Metrics of flows. A flow that never sent anything measures nothing.
 pub(super) fn metrics(all: &Flows, entries: &[Entry<'_, file::Metric>], problems: &mut Problems) -> Vec<Metric> {
     let Flows { programs, background, .. } = all;
     let is_rate = |unit: &str| unit.ends_with("/s");

@@ -1,4 +1,4 @@
-//! What a link does to packets: read, checked, and in the experiment's own types.
+//! Impairments and limits of a link: read, checked, and in the experiment's own types.
 
 use scale::link::{Distribution, GilbertElliott, Limit, Loss, Queue, Red, largest_frame};
 
@@ -12,7 +12,7 @@ const MOST_PACKETS: u64 = 1_000_000;
 /// The longest queue, in bytes.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// What is written about one direction, in the map `at`, of a link with this MTU.
+/// The change written about one direction, in the map `at`, of a link with this MTU.
 pub(super) fn change(read: &file::Direction, at: &Value, mtu: u16, problems: &mut Problems) -> PipeChange {
     let mut notes = Notes { at, largest: largest_frame(mtu) as u64, problems };
     PipeChange {

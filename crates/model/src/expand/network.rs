@@ -45,7 +45,7 @@ pub(super) struct Network {
     pub(super) addresses: Vec<Address>,
     /// By name of a link: whether the file gives it.
     pub(super) called: HashMap<String, bool>,
-    /// What is to be said of it, though it is right.
+    /// Notes about it, though it is right.
     pub(super) notes: Vec<String>,
     /// Whether something that was written is missing, which has been noted.
     pub(super) incomplete: bool,
@@ -218,7 +218,7 @@ pub(super) fn mtu(written: Option<u32>, at: Span, problems: &mut Problems) -> u1
     }
 }
 
-/// What is written of `both` directions in the map `at`, and of each below its keys `ab` and `ba`.
+/// The changes of `both` directions in the map `at`, and of each below its keys `ab` and `ba`.
 pub(super) fn directions(
     both: &PipeChange,
     each: [&Option<file::Direction>; 2],
@@ -233,7 +233,7 @@ pub(super) fn directions(
     LinkChange { ab, ba }
 }
 
-/// What is wrong with the name that the file gives a link.
+/// The fault of the name that the file gives a link.
 fn wrong_link_name(name: &str, endpoints: &[&str]) -> Option<String> {
     let taken = || format!("`{name}` is also a node or switch, and routes name both: give the link another name");
     wrong_link(name).or_else(|| endpoints.contains(&name).then(taken))

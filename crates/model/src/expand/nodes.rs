@@ -18,7 +18,7 @@ use crate::units::{Speed, Time};
 const CPUS: std::ops::RangeInclusive<u32> = 1..=256;
 /// The slowest and the fastest CPU of a target, in cores of this host; the clock can show no other.
 const SPEEDS: std::ops::RangeInclusive<f64> = 0.001..=1000.0;
-/// The same in units of work per microsecond; what they are in cores of this host, only a plan knows.
+/// Bounds of a speed in units of work per microsecond; what they are in cores of this host, only a plan knows.
 const ABSOLUTE_SPEEDS: std::ops::RangeInclusive<f64> = 0.1..=1e6;
 
 /// The machines, each with whether it is right: a name that is known but wrong must not be reported as unknown.
@@ -46,7 +46,7 @@ pub(super) fn machines(entries: Vec<Entry<'_, file::Machine>>, problems: &mut Pr
     machines
 }
 
-/// What is wrong with a speed; none if it is right.
+/// The fault of a speed; none if it is right.
 fn wrong_speed(speed: Speed) -> Option<String> {
     match speed {
         Speed::OfHost(fraction) if !SPEEDS.contains(&fraction) => Some(format!(

@@ -75,7 +75,7 @@ pub(super) fn placement(
     rules
 }
 
-/// What is wrong with a weight; none if it is right.
+/// The fault of a weight; none if it is right.
 fn wrong_weight(weight: f64) -> Option<String> {
     (!(0.0..=1.0).contains(&weight))
         .then(|| format!("`{weight}` is out of range: write a weight from 0 to 1; with 1 it must be so"))

@@ -37,7 +37,7 @@ pub(super) fn routes(
             };
             match made {
                 Ok(links) => routes.push(Route { from, to, links }),
-                // What is wrong with one pair is mostly wrong with all.
+                // A fault of one pair is mostly one of all.
                 Err((at, what)) => {
                     let pair = format!("from `{}` to `{}`", nodes[from], nodes[to]);
                     problems.add(at, format!("{what} (route {pair})"));

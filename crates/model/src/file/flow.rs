@@ -13,11 +13,11 @@ macro_rules! with_packets {
         #[serde(deny_unknown_fields)]
         pub(crate) struct $name {
             $($own)*
-            /// What its packets carry per second, while they leave; for `poisson` in the mean
+            /// Payload of its packets per second, while they leave; for `poisson` in the mean
             pub(crate) rate: Option<Bandwidth>,
             /// In place of `rate`: the time from one packet to the next; for `poisson` and `telnet` in the mean
             pub(crate) interval: Option<Time>,
-            /// What a packet carries; without it 1000B
+            /// Payload of a packet; without it 1000B
             pub(crate) packet: Option<Data>,
             /// How long bursts of `exponential` and `pareto` are in the mean; without it 500ms
             pub(crate) on: Option<Time>,
@@ -48,7 +48,7 @@ with_packets! {
         pub(crate) background: Option<bool>,
         /// How its packets follow one another
         pub(crate) kind: FlowKind,
-        /// What carries them; without it `tcp` for `ftp` and `telnet`, and `udp` for the others
+        /// The transport; without it `tcp` for `ftp` and `telnet`, and `udp` for the others
         pub(crate) over: Option<Transport>,
         /// The port on which it is received; without it one that no other flow has, from 7001 on
         #[schemars(range(min = 1))]
@@ -61,12 +61,12 @@ with_packets! {
 }
 
 with_packets! {
-    /// What changes of a flow; the rest stays as it is
+    /// The changes of a flow; the rest stays as it is
     FlowChange {}
 }
 
 impl Flow {
-    /// What it says of its packets.
+    /// Its keys about packets, as a change.
     pub(crate) fn packets(&self) -> FlowChange {
         let Flow { rate, interval, packet, on, off, shape, noise, packets, seed, .. } = *self;
         FlowChange { rate, interval, packet, on, off, shape, noise, packets, seed }
@@ -85,7 +85,7 @@ pub(crate) enum FlowKind {
     Ftp,
 }
 
-/// What carries packets
+/// The transport of packets
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Transport {

@@ -32,7 +32,7 @@ pub(crate) enum Arch {
     Riscv,
 }
 
-/// What starts a guest from its disk
+/// The firmware that starts a guest from its disk
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Firmware {

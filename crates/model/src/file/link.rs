@@ -33,7 +33,7 @@ macro_rules! with_properties {
             pub(crate) duplicate: Option<Probability>,
             /// The probability that one bit of a packet is flipped; at first 0%
             pub(crate) corrupt: Option<Probability>,
-            /// What may wait for transmission; at first 100 packets
+            /// The queue of packets that wait for transmission; at first 100 packets
             pub(crate) queue: Option<Queue>,
             /// Whether it works; at first true
             pub(crate) up: Option<bool>,
@@ -60,9 +60,9 @@ with_properties! {
         /// IPv4 addresses of the nodes at its ends, by name of the node; without them, as they are given out
         #[serde(default)]
         pub(crate) addresses: BTreeMap<String, Address>,
-        /// What is different in the direction from `from` to `to`
+        /// Differences in the direction from `from` to `to`
         pub(crate) ab: Option<Direction>,
-        /// What is different in the direction from `to` to `from`
+        /// Differences in the direction from `to` to `from`
         pub(crate) ba: Option<Direction>,
     }
 }
@@ -85,22 +85,22 @@ with_properties! {
         pub(crate) tso: Option<bool>,
         /// Whether its packets are recorded in `captures/`, for each member; without it false
         pub(crate) capture: Option<Capture>,
-        /// What is different from members to the LAN
+        /// Differences from members to the LAN
         pub(crate) ab: Option<Direction>,
-        /// What is different from the LAN to members
+        /// Differences from the LAN to members
         pub(crate) ba: Option<Direction>,
-        /// What is different for some members; `*` stands for any characters
+        /// Differences of some members; `*` stands for any characters
         #[serde(default)]
         pub(crate) except: BTreeMap<String, LinkChange>,
     }
 }
 
 with_properties! {
-    /// What changes of a link; the rest stays as it is
+    /// The changes of a link; the rest stays as it is
     LinkChange {
-        /// What changes in the direction `ab` only
+        /// Changes in the direction `ab` only
         pub(crate) ab: Option<Direction>,
-        /// What changes in the direction `ba` only
+        /// Changes in the direction `ba` only
         pub(crate) ba: Option<Direction>,
     }
 }
@@ -110,7 +110,7 @@ with_properties! {
     Direction {}
 }
 
-/// What a link, or a change of one, says of packets in both directions.
+/// Keys of packets in both directions, of a link or of a change of one.
 macro_rules! both_directions {
     ($($name:ident)*) => {
         $(impl $name {
@@ -131,7 +131,7 @@ pub(crate) enum WordOr<W, M> {
     Map(M),
 }
 
-/// What the message says that should be there.
+/// The expectation that the error message names.
 pub(crate) trait Expected {
     const EXPECTED: &'static str;
 }

@@ -17,8 +17,8 @@ use crate::Error;
 use crate::host::clocks::Clocks;
 use crate::host::crossings::Crossings;
 use crate::host::lateness::{Lateness, Recorder};
-use crate::host::rests::Rests;
 use crate::host::tap::Tap;
+use crate::host::throttle::Throttle;
 use crate::host::traffic::Traffic;
 use crate::links::counters::{PipeCounters, PortCounters};
 use crate::links::flow::{FlowChange, FlowInterval};
@@ -29,7 +29,7 @@ use crate::links::series::PipeInterval;
 use crate::links::sniffer::Sniffer;
 use crate::links::spec::PipeChange;
 use crate::links::stream::SeenBy;
-use crate::links::{answers, icmp, knock, stamp, stream};
+use crate::links::{answers, icmp, stamp, stream, tcp_probe};
 
 /// How long before a deadline the thread stops sleeping: more than a wake-up takes, and enough to fetch again into the
 /// caches what others have driven out. With 15 µs one frame in ten left 10 µs late; more takes the core from the
@@ -100,7 +100,7 @@ pub(crate) struct Loop<'a> {
     dates: Option<Dates>,
     /// When a frame was last read.
     heard: RealInstant,
-    rests: Rests,
+    throttle: Throttle,
     /// How long it has looked, awake, and found nothing to do.
     spun: RealDuration,
     /// By port.
@@ -276,7 +276,7 @@ impl<'a> Loop<'a> {
         });
         let ports = Ports { write_errors: vec![0; taps.len()], taps, traffic, recorder: Recorder::new(now), clocks };
         let appetites = vec![Appetite::FIRST; ports.taps.len()];
-        let rests = Rests::new(now);
+        let throttle = Throttle::new(now);
         let spun = RealDuration::ZERO;
         Ok(Loop {
             network,
@@ -287,7 +287,7 @@ impl<'a> Loop<'a> {
             polling,
             dates: None,
             heard: now,
-            rests,
+            throttle,
             spun,
             knocks: vec![Knock::default(); appetites.len()],
             appetites,
@@ -304,7 +304,7 @@ impl<'a> Loop<'a> {
             let due = self.network.next_deadline().is_some_and(|deadline| deadline <= now);
             self.network.advance(now, |delivery| self.ports.deliver(delivery));
             let tired = host::now();
-            let now = self.rests.consider(tired, self.spun);
+            let now = self.throttle.sleep_if_due(tired, self.spun);
             self.ports.recorder.looked(now, now.since(looked));
 
             // Zero when the deadline is near: the loop then spins, looking at the ports all the time.
@@ -403,7 +403,7 @@ impl<'a> Loop<'a> {
     /// Answers what a program with an interface of its own has sent; false if it is for somebody else.
     fn answer(&mut self, port: PortId, frame: &mut Frame) -> bool {
         let facts = &self.network.ports()[port.index()];
-        let heard = knock::heard(frame, facts);
+        let heard = tcp_probe::heard(frame, facts);
         if let Some((tcp, true)) = heard {
             self.knocks[port.index()].listens = Some(tcp);
         }
@@ -426,7 +426,7 @@ impl<'a> Loop<'a> {
         }
         knock.at = now;
         let mut frame = self.network.buffer();
-        knock::ask(&mut frame, &self.network.ports()[port.index()], tcp);
+        tcp_probe::ask(&mut frame, &self.network.ports()[port.index()], tcp);
         self.ports.hand(port.index(), frame.bytes());
         self.network.recycle(frame);
         false

@@ -92,7 +92,7 @@ impl PortObservation {
         self.ring_drops.unwrap_or(0) + self.receive_drops.unwrap_or(0) + self.no_memory()
     }
 
-    /// Of these, those for which there was no memory.
+    /// Frames dropped for want of memory, counted in these too.
     pub fn no_memory(&self) -> u64 {
         self.refused.no_memory + self.refused.uncopied
     }

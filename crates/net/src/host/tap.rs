@@ -17,9 +17,9 @@ use rustix::io::Errno;
 use crate::Error;
 use crate::host::clocks::{self, Clocks};
 use crate::host::interface::{Control, Interface, Tun};
+use crate::host::ipv6::Ipv6;
 use crate::host::netlink::Netlink;
 use crate::host::rules;
-use crate::host::six::Six;
 use crate::host::wire::Wire;
 use crate::links::ids::PortId;
 use crate::links::port::Port;
@@ -111,8 +111,8 @@ impl Tap {
                 clocks::attach(&netlink, &port.name, clocks.programs(port.id))
                     .map_err(step("cannot have frames stamped with the node's clock (clsact and a BPF filter)"))?;
             }
-            let six = Six::of(port);
-            six.iter().try_for_each(Six::prepare).map_err(step("cannot prepare IPv6 (net.ipv6.conf)"))?;
+            let ipv6 = Ipv6::of(port);
+            ipv6.iter().try_for_each(Ipv6::prepare).map_err(step("cannot prepare IPv6 (net.ipv6.conf)"))?;
             interface.set_address(port.address, port.prefix).map_err(step("cannot set the address"))?;
             interface
                 .raise(if port.lan.is_some() { 0 } else { libc::IFF_NOARP })
@@ -127,7 +127,7 @@ impl Tap {
             if !port.rules.is_empty() {
                 rules::install(&netlink, port).map_err(step("cannot set the routes that were given"))?;
             }
-            let installed = six.map_or(Ok(()), |six| six.install(&netlink, rules::table(port)));
+            let installed = ipv6.map_or(Ok(()), |ipv6| ipv6.install(&netlink, rules::table(port)));
             installed.map_err(step("cannot set its IPv6 address and routes"))?;
             let statistics = File::open("/proc/thread-self/net/dev").map_err(step("cannot read /proc/net/dev"))?;
             let end = End::Kernel { name: port.name.clone(), device, statistics };

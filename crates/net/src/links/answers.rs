@@ -10,9 +10,9 @@ use std::net::Ipv4Addr;
 use crate::links::address;
 use crate::links::frame::Frame;
 use crate::links::headers::{ARP, IPV4, UDP, checksum};
-use crate::links::knock;
 use crate::links::port::Port;
 use crate::links::prefix::netmask;
+use crate::links::tcp_probe;
 use scale::link::ETHERNET_HEADER as ETHERNET;
 
 /// Of an ARP packet about IPv4 on Ethernet: kinds and lengths of its addresses, and that it asks.
@@ -51,7 +51,7 @@ impl Port {
     /// Its next hop for everything else; none on a LAN, and behind an interface that is not the main one.
     pub fn believed_router(&self) -> Option<Ipv4Addr> {
         // Any address of the block does, as long as nobody has it: all are answered for.
-        (self.lan.is_none() && self.main.is_some()).then(|| knock::asker(self))
+        (self.lan.is_none() && self.main.is_some()).then(|| tcp_probe::asker(self))
     }
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn answer(frame: &mut Frame, port: &Port) -> bool {
 fn answer_arp(frame: &mut Frame, port: &Port) -> bool {
     let Some(asked) = frame.bytes().get(ETHERNET..ETHERNET + ARP_LENGTH) else { return false };
     // Who asks for his own address wants to hear that nobody else has it. The members of a LAN answer for themselves.
-    let of_asker = asked[24..28] == knock::asker(port).octets();
+    let of_asker = asked[24..28] == tcp_probe::asker(port).octets();
     if asked[..8] != ASKS || port.lan.is_some() && !of_asker || asked[24..28] == port.address.octets() {
         return false;
     }

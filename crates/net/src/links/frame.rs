@@ -3,7 +3,7 @@
 use scale::RealDuration;
 
 use crate::links::headers::{IPV4, IPV6};
-use crate::links::six;
+use crate::links::ipv6;
 use scale::link::{DEFAULT_MTU, ETHERNET_HEADER as ETHERNET, largest_frame};
 
 /// The length of IPv6's header. What other headers come behind it counts as carried.
@@ -104,7 +104,7 @@ impl Frame {
         self.bytes().get(..ETHERNET).and_then(|head| head.first_chunk()).copied().ok_or(Refused::Malformed)
     }
 
-    /// The IPv4 address that the frame is for, or that whose [twin](six) it is for.
+    /// The IPv4 address that the frame is for, or that whose [twin](ipv6) it is for.
     ///
     /// A node may send any bytes at all, so nothing is believed that has not been looked at.
     pub(crate) fn destination(&self) -> Result<[u8; 4], Refused> {
@@ -138,7 +138,7 @@ impl Frame {
         if to.starts_with(&LINK_LOCAL_GROUPS) {
             return Err(Refused::Unheard);
         }
-        to.first_chunk().and_then(six::of_twin).ok_or(Refused::Unroutable)
+        to.first_chunk().and_then(ipv6::of_twin).ok_or(Refused::Unroutable)
     }
 
     /// Whether it carries an IP packet, of either version.
@@ -151,7 +151,7 @@ impl Frame {
     pub(crate) fn source(&self) -> Option<[u8; 4]> {
         let ip = self.bytes().get(ETHERNET..)?;
         match self.protocol()? {
-            IPV6 => six::of_twin(ip.get(8..24)?.first_chunk()?),
+            IPV6 => ipv6::of_twin(ip.get(8..24)?.first_chunk()?),
             _ => ip.get(12..16)?.first_chunk().copied(),
         }
     }
@@ -246,7 +246,7 @@ pub(crate) mod tests {
         b[12..14].copy_from_slice(&IPV6);
         b[14] = 0x60;
         b[18..20].copy_from_slice(&((len - ETHERNET - HEADER_OF_6) as u16).to_be_bytes());
-        b[38..54].copy_from_slice(&six::twin(to).octets());
+        b[38..54].copy_from_slice(&ipv6::twin(to).octets());
         b[54] = mark;
         frame.set_len(len);
         frame

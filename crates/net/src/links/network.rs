@@ -11,11 +11,11 @@ use scale::{RealDuration, RealInstant};
 use crate::Error;
 use crate::links::background::{self, Background, Departure};
 use crate::links::counters::{PipeCounters, PortCounters};
-use crate::links::fate::Fate;
+use crate::links::early_frames::{EarlyFrames, Waiting};
 use crate::links::flow::{FlowChange, FlowInterval};
 use crate::links::frame::{Frame, Pool, Refused};
-use crate::links::held::{Held, Waiting};
 use crate::links::ids::{PipeId, PortId, Vertex};
+use crate::links::impairments::Impairments;
 use crate::links::pipe::draws::Draws;
 use crate::links::pipe::{Entry, Packet, Pipe};
 use crate::links::port::Port;
@@ -57,7 +57,7 @@ pub struct Network {
     /// instant.
     heads: BinaryHeap<Reverse<(RealInstant, u32)>>,
     /// Frames sent ahead of the run's clock.
-    held: Held,
+    held: EarlyFrames,
     /// The least time between a frame's entry into the network and anything that comes of it.
     lookahead: RealDuration,
     pool: Pool,
@@ -97,7 +97,7 @@ impl Network {
             pipes.push(Pipe::new(config, Draws::new(seed, name), largest));
         }
         let counters = vec![PortCounters::default(); topology.ports.len()];
-        let held = Held::of(counters.len());
+        let held = EarlyFrames::of(counters.len());
         let (series, flow_intervals, sniffer) = (None, Vec::new(), None);
         let lookahead = RealDuration::ZERO;
         let mut network = Network {
@@ -537,7 +537,7 @@ impl Network {
             }
         }
         if let Some(record) = record {
-            record.finish(Fate::of(&entered.counters.since(&counted)));
+            record.finish(Impairments::of(&entered.counters.since(&counted)));
         }
     }
 }

@@ -7,8 +7,8 @@ use rtrb::Producer;
 use rtrb::chunks::WriteChunk;
 use scale::RealInstant;
 
-use crate::links::fate::Fate;
 use crate::links::ids::PipeId;
+use crate::links::impairments::Impairments;
 
 /// Header of a frame in the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,12 +21,12 @@ pub(crate) struct Header {
     /// Its length, and how much of it follows.
     pub len: u16,
     pub kept: u16,
-    pub fate: Fate,
+    pub impairments: Impairments,
 }
 
 pub(crate) const HEADER: usize = 21;
-/// The fate is known only when the frame has been handed on, so it comes last and is filled in then.
-const FATE_AT: usize = HEADER - 1;
+/// The impairments is known only when the frame has been handed on, so it comes last and is filled in then.
+const IMPAIRMENTS_AT: usize = HEADER - 1;
 
 impl Header {
     fn to_bytes(self) -> [u8; HEADER] {
@@ -36,7 +36,7 @@ impl Header {
         bytes[12..16].copy_from_slice(&self.missed.to_le_bytes());
         bytes[16..18].copy_from_slice(&self.len.to_le_bytes());
         bytes[18..20].copy_from_slice(&self.kept.to_le_bytes());
-        bytes[FATE_AT] = self.fate.0;
+        bytes[IMPAIRMENTS_AT] = self.impairments.0;
         bytes
     }
 
@@ -47,7 +47,7 @@ impl Header {
             missed: u32::from_le_bytes([b[12], b[13], b[14], b[15]]),
             len: u16::from_le_bytes([b[16], b[17]]),
             kept: u16::from_le_bytes([b[18], b[19]]),
-            fate: Fate(b[FATE_AT]),
+            impairments: Impairments(b[IMPAIRMENTS_AT]),
         }
     }
 }
@@ -85,7 +85,7 @@ impl Sniffer {
             missed: std::mem::take(gap),
             len: frame.len() as u16,
             kept: kept as u16,
-            fate: Fate::default(),
+            impairments: Impairments::default(),
         };
         let rest = put(&mut chunk, 0, &header.to_bytes());
         put(&mut chunk, rest, &frame[..kept]);
@@ -97,8 +97,8 @@ impl Sniffer {
 pub(crate) struct Record<'a>(WriteChunk<'a, u8>);
 
 impl Record<'_> {
-    pub fn finish(mut self, fate: Fate) {
-        put(&mut self.0, FATE_AT, &[fate.0]);
+    pub fn finish(mut self, impairments: Impairments) {
+        put(&mut self.0, IMPAIRMENTS_AT, &[impairments.0]);
         self.0.commit_all();
     }
 }
@@ -136,13 +136,13 @@ mod tests {
         // 51 bytes a record: one fits, a second does not. Seven times over, the ring's end falls everywhere in a
         // record.
         for round in 0..7 {
-            sniffer.copy(PipeId(0), at, &frame).expect("there is room").finish(Fate(1));
+            sniffer.copy(PipeId(0), at, &frame).expect("there is room").finish(Impairments(1));
             assert!(sniffer.copy(PipeId(0), at, &frame).is_none());
             let (mut header, mut data) = ([0; HEADER], [0; 30]);
             consumer.pop_entire_slice(&mut header).unwrap();
             consumer.pop_entire_slice(&mut data).unwrap();
             let gap = u32::from(round > 0);
-            let expected = Header { at: 1 << 40, pipe: 0, missed: gap, len: 60, kept: 30, fate: Fate(1) };
+            let expected = Header { at: 1 << 40, pipe: 0, missed: gap, len: 60, kept: 30, impairments: Impairments(1) };
             assert_eq!((Header::from_bytes(header), data), (expected, [7; 30]), "round {round}");
             assert_eq!(consumer.slots(), 0);
         }

@@ -2,9 +2,9 @@
 
 mod background;
 mod clocks;
-mod cuts;
 mod impairments;
 mod lans;
+mod partitions;
 mod pipes;
 mod routes;
 mod series;

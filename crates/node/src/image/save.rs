@@ -266,7 +266,7 @@ impl New<'_> {
     }
 }
 
-/// The same in which maps are in the order of their keys.
+/// A value as JSON whose maps are in the order of their keys.
 fn ordered(what: &impl Serialize) -> Result<serde_json::Value, Error> {
     fn sorted(value: serde_json::Value) -> serde_json::Value {
         match value {

@@ -21,7 +21,7 @@ const NAMES: u64 = 1 << 20;
 
 /// An image as `docker save` describes it.
 #[derive(Deserialize)]
-struct Saved {
+struct ManifestEntry {
     #[serde(rename = "Config")]
     config: String,
     #[serde(rename = "Layers")]
@@ -76,8 +76,8 @@ impl Source {
         if !self.has("manifest.json") {
             return Err("has neither an index.json (OCI) nor a manifest.json (docker save)".into());
         }
-        let images: Vec<Saved> = self.json("manifest.json")?;
-        let Some(Saved { config, layers, names }) = images.into_iter().next() else {
+        let images: Vec<ManifestEntry> = self.json("manifest.json")?;
+        let Some(ManifestEntry { config, layers, names }) = images.into_iter().next() else {
             return Err("its manifest.json names no configuration and layers".into());
         };
         check_layers(layers.len())?;

@@ -16,14 +16,14 @@ use rustix::fs::{Dir, Mode, OFlags, ResolveFlags, openat2, readlinkat};
 use rustix::io::Errno;
 use tar::{Builder, EntryType};
 
-use super::holes::{self, Exactly};
+use super::sparse::{self, Exactly};
 use super::{OPAQUE, OVERLAY_OPAQUE, WHITEOUT, entry, pax};
 
 /// Files that every node has of its own, and no image.
 const OWN_FILES: [&str; 4] = [".diorama", "etc/hosts", "etc/hostname", "etc/resolv.conf"];
 /// Directories whose content is the kernel's, or that of one run or boot.
 const EMPTIED: [&str; 7] = ["dev", "proc", "sys", "out", "run", "tmp", "var/tmp"];
-/// Of them, those that no tree of files has anything of, whoever made it.
+/// Emptied directories of which no tree of files has anything, whoever made it.
 const OF_THE_KERNEL: [&str; 3] = ["dev", "proc", "sys"];
 /// How often a name is opened that changes while the kernel looks for it.
 const TRIES: usize = 100;
@@ -87,7 +87,7 @@ impl<W: Write> Walk<'_, W> {
                 names.push(name);
             }
         }
-        // The same files give the same layer.
+        // Sorted, so that equal files give equal layers.
         names.sort_unstable();
         names.iter().try_for_each(|name| self.entry(&path.join(name), name))
     }
@@ -203,7 +203,7 @@ impl<W: Write> Walk<'_, W> {
         }
         let size = now.size();
         let mut header = entry::header(EntryType::Regular, &now);
-        match holes::stretches(&file, size)? {
+        match sparse::stretches(&file, size)? {
             Some(stretches) => entry::put_sparse(self.tar, header, shown, records, (&file, size), &stretches)?,
             None => {
                 header.set_size(size);

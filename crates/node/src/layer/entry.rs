@@ -8,8 +8,8 @@ use std::path::Path;
 
 use tar::{Builder, EntryType, GnuExtSparseHeader, Header};
 
-use super::holes::{Exactly, Stretch};
 use super::pax::{self, Records};
+use super::sparse::{Exactly, Stretch};
 
 /// How many stretches of a file with holes a header holds, and each block after it.
 const IN_HEADER: usize = 4;

@@ -65,7 +65,7 @@ impl Reader {
             }
             ("tb-fix-node", [node, machine]) => {
                 let n = self.node(node)?;
-                // What is known is for the file of hardware to say.
+                // Known types are for the file of hardware to say.
                 let said = self.said(&format!("{machine}?"));
                 if self.script.nodes[n].hardware.is_none() {
                     self.script.nodes[n].hardware = Some(said);

@@ -1,4 +1,4 @@
-//! What happens, and when.
+//! Events of a script, and their times.
 
 use super::{Event, Happening, Object, Queue, Reader, When, Written, units};
 use crate::calls::Call;
@@ -8,7 +8,7 @@ use crate::yaml::{self, joined, reset};
 const DEPTH: usize = 16;
 /// The most events.
 const MOST: usize = 50_000;
-/// What ends an experiment, said to the simulator.
+/// Methods of the simulator that end an experiment.
 const ENDS: &[&str] = &["swapout", "terminate", "halt", "stop", "stoprun", "finish"];
 /// A step of a sequence that is none: what it does when a step fails.
 const CATCH: &str = "catch";
@@ -107,7 +107,7 @@ impl Reader {
             },
             Object::Queue(..) | Object::LanQueue(..) if what == "set" => {
                 let (variable, value) = (needs(0)?, needs(1)?);
-                // What an event sets stays set for those that follow it.
+                // A value that an event sets stays set for those that follow it.
                 let first = self.queue_of(&object).cloned().unwrap_or_else(|| Queue::of("DropTail"));
                 let queue = self.queues.entry(format!("{object:?}")).or_insert(first);
                 queue.set(variable, value)?;
@@ -186,7 +186,7 @@ impl Reader {
         self.steps
     }
 
-    /// What happens to a program.
+    /// Adds an event of a program.
     fn program_happens(
         &mut self,
         number: usize,
@@ -239,7 +239,7 @@ impl Reader {
         Ok(over)
     }
 
-    /// What is no object: in ns a procedure is called, which here can only mean the end.
+    /// Handles a command that is no object: in ns a procedure is called, which here can only mean the end.
     fn procedure(&mut self, name: &str, what: &str, when: When) -> Result<(), String> {
         if self.procedures.contains(name) || (name == "exit") {
             let ends =
@@ -254,7 +254,7 @@ impl Reader {
             ));
         }
         if !self.problems.is_empty() {
-            // What made it was wrong, most likely.
+            // Its creation was wrong, most likely.
             return Ok(());
         }
         Err(format!("there is no `{name}` that could `{what}`: name an object of the script, as of `\"$link0 down\"`"))
@@ -323,7 +323,7 @@ fn signal(words: &[&str]) -> Result<String, String> {
 }
 
 impl super::Program {
-    /// What `start` and `run` may say besides.
+    /// Reads the options of `start` and `run`.
     fn run_options(&mut self, words: &[&str]) -> Result<(), String> {
         if words.first().is_none_or(|w| !w.starts_with('-') || w.eq_ignore_ascii_case("-signal")) {
             return Ok(());

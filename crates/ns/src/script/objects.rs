@@ -62,7 +62,7 @@ impl Reader {
     pub(super) fn method(&mut self, call: &Call) -> Result<(), String> {
         let (made, object, method) = (call.word(0), call.word(1), call.word(2));
         let words: Vec<&str> = call.words.iter().skip(3).map(String::as_str).collect();
-        // What made this object was wrong, which has been said.
+        // This object's creation was wrong, which has been said.
         let Some(of) = self.objects.get(object).cloned() else { return Ok(()) };
         let new = match of {
             Object::Simulator => self.simulator(made, method, &words)?,
@@ -299,7 +299,7 @@ impl Reader {
         }
     }
 
-    /// What a node runs from the start.
+    /// Sets the command of a node from the start.
     pub(super) fn startup(&mut self, n: usize, command: &str) -> Result<Object, String> {
         if command.trim().is_empty() {
             return Err("a startup command has at least one word".into());

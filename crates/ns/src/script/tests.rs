@@ -1,1 +1,1 @@
-//! What calls mean, without a Tcl.
+//! Meanings of calls, without a Tcl.

@@ -9,7 +9,7 @@ use crate::units;
 /// One end of a connection.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Agent {
-    /// What it is called.
+    /// Its name.
     name: String,
     carries: Carries,
     /// Whether it can send.
@@ -20,20 +20,20 @@ pub struct Agent {
     packet: Option<f64>,
 }
 
-/// What carries packets.
+/// The transport of an agent's packets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Carries {
     Udp,
     Tcp,
 }
 
-/// What sends, and how.
+/// A source of traffic, and its pattern.
 #[derive(Clone, Debug)]
 pub struct Traffic {
     name: Said,
     kind: Kind,
     agent: Option<usize>,
-    /// What is said of its packets, as an experiment writes it, by the keys there.
+    /// The keys of its packets, as an experiment writes them.
     keys: BTreeMap<&'static str, String>,
     /// Whether anything ever happens to it.
     used: bool,
@@ -51,7 +51,7 @@ enum Kind {
 
 /// Keys of an experiment, and what they are.
 type Words = &'static [(&'static str, &'static str)];
-/// The same of one flow.
+/// The keys of one flow, with their values.
 type Keys = Vec<(&'static str, String)>;
 
 /// The applications of ns, what they are called in an experiment, and how they begin there.
@@ -65,7 +65,7 @@ const KINDS: [(&str, Kind, &str, Words); 6] = [
 ];
 const BURSTS: Words = &[("rate", "64kbit/s"), ("packet", "210B"), ("on", "0.5s"), ("off", "0.5s")];
 
-/// What a packet of TCP carries of which nothing is said, in bytes.
+/// The default payload of a packet of TCP, in bytes.
 const PACKET: f64 = 1000.0;
 /// So many packets are no limit: what ns has where nothing is set.
 const ENDLESS: f64 = 268_435_456.0;
@@ -79,7 +79,7 @@ pub struct Flow {
     pub name: Said,
     /// The nodes.
     pub ends: [usize; 2],
-    /// What is said of it, as `key: value` pairs.
+    /// Its `key: value` pairs.
     pub keys: Keys,
 }
 
@@ -140,7 +140,7 @@ impl Reader {
         }
     }
 
-    /// What the simulator does with agents; none if this is something else.
+    /// The simulator's methods that connect agents; none if this is something else.
     pub(super) fn connecting(&mut self, method: &str, words: &[&str]) -> Result<Option<Object>, String> {
         match (method, words) {
             ("attach-agent", [node, agent]) => {
@@ -171,7 +171,7 @@ impl Reader {
 
     fn join(&mut self, one: usize, other: usize) -> Result<(), String> {
         let [a, b] = [one, other].map(|i| &self.agents[i]);
-        // What only takes packets takes those of TCP, too.
+        // A sink that only takes packets takes those of TCP, too.
         let takes = [(a, one), (b, other)].into_iter().find(|(agent, _)| agent.carries == Carries::Udp && !agent.sends);
         if let (true, Some((_, sink))) = (a.carries != b.carries, takes) {
             self.agents[sink].carries = Carries::Tcp;
@@ -226,7 +226,7 @@ impl Reader {
         Ok(None)
     }
 
-    /// What an event does to an application.
+    /// Adds an event of an application.
     pub(super) fn traffic_happens(&mut self, t: usize, event: &Written, when: When) -> Result<(), String> {
         let words: Vec<&str> = event.words.iter().map(String::as_str).collect();
         let [name, what, rest @ ..] = words.as_slice() else { return Ok(()) };
@@ -317,7 +317,7 @@ impl Reader {
 }
 
 impl Traffic {
-    /// What is said last holds; a rate and an interval are the same thing.
+    /// Sets a key; the last value holds, and a rate and an interval are one key.
     fn say(&mut self, key: &'static str, value: String) {
         match key {
             "rate" => self.keys.remove("interval"),

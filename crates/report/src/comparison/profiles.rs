@@ -20,12 +20,12 @@ const TIERS: usize = 8;
 const LINKS: usize = 12;
 const MIB: f64 = 1_048_576.0;
 
-/// What is drawn of a series besides its metrics: of its first run.
+/// The drawing of a series besides its metrics: of its first run.
 #[derive(Debug)]
 pub(super) struct Profile {
     marks: Marks,
     usage: Usage,
-    /// What directions of links carried, Mbit/s on average.
+    /// Average load of directions of links, Mbit/s.
     loads: BTreeMap<String, f64>,
     end_s: f64,
 }

@@ -1,4 +1,4 @@
-//! What nodes used of their machines over virtual time.
+//! Usage of nodes over virtual time.
 
 use fidelity::wording::number;
 

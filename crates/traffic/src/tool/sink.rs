@@ -173,7 +173,7 @@ struct Arrivals {
     over: bool,
     /// The number after the greatest that has arrived of it.
     next: u32,
-    /// Of the present second.
+    /// Packets of the present second.
     packets: u64,
     bytes: u64,
     /// How many should have arrived: by how much `next` grew.

@@ -32,12 +32,12 @@ const RATES: [(f64, &[usize], f64); 7] = [
 const STREAM: Duration = Duration::from_millis(600);
 /// Where a frame of the largest size takes longer: so many of them.
 const LEAST_FRAMES: f64 = 3.2;
-/// What waits at a link whose bandwidth is measured lasts for so long, real, or is a hundred packets.
+/// The queue of a link whose bandwidth is measured lasts for so long, real, or is a hundred packets.
 const STOCK: Duration = Duration::from_millis(10);
-/// What is offered of what a link carries.
+/// Offered load, as a multiple of a link's bandwidth.
 const OFFERED: f64 = 1.15;
 
-/// What arrives while more is offered than the link carries.
+/// Measures the rate that arrives while more is offered than the link carries.
 pub fn bandwidths(cores: &Cores, tdf: Tdf) -> Result<Vec<Row>, Error> {
     let mut rows = Vec::new();
     for (bits, sizes, goal) in RATES {
@@ -88,7 +88,7 @@ fn stream(
             while start.elapsed() < time {
                 // A few more at once, so that the link is busy from the beginning.
                 while offered * frame_bits < start.elapsed().as_secs_f64() * bits + 10.0 * frame_bits {
-                    // What does not fit into the socket's buffer is not needed either.
+                    // Frames that do not fit into the socket's buffer are not needed either.
                     let _ = from.send(&payload);
                     offered += 1.0;
                 }

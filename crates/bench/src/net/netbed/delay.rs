@@ -22,7 +22,7 @@ use crate::{Error, Row};
 
 /// Delays of the paper, one way.
 const DELAYS_MS: [u64; 5] = [0, 5, 10, 50, 300];
-/// What the error of a delay may be in real time, per cent of the round trip.
+/// The largest error of a delay in real time, per cent of the round trip.
 const GOAL: f64 = 0.4;
 /// Probes of each size in a round of a delay.
 const PROBES: usize = 200;
@@ -59,7 +59,7 @@ pub fn delays(cores: &Cores, tdf: Tdf) -> Result<Vec<Row>, Error> {
     }
     let late = bed.emulator.observe().map_err(Error::failed)?.lateness.all.value_at_quantile(0.999);
     let late = tdf.to_virtual(RealDuration::from_nanos(late)).as_secs_f64() * 1e6;
-    // What a run must keep to be trustworthy.
+    // A trustworthy run keeps within this.
     rows.push(Row::new("net_lateness_p999", json!({"tdf": tdf}), late, "us").goal(100.0));
     Ok(rows)
 }
@@ -73,7 +73,7 @@ fn virtual_ms(tdf: Tdf, real: Duration) -> f64 {
 struct Trips {
     /// Medians of the rounds.
     observed: Vec<f64>,
-    /// The same less the round's at no delay.
+    /// Its round trips, less those of the round at no delay.
     adjusted: Vec<f64>,
     times: Vec<f64>,
 }

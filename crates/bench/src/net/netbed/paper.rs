@@ -1,4 +1,4 @@
-//! What Netbed's authors measured (OSDI 2002, tables 1 to 3): Dummynet and nse on an 850 MHz PC.
+//! Figures of Netbed's authors (OSDI 2002, tables 1 to 3): Dummynet and nse on an 850 MHz PC.
 
 use serde_json::{Value, json};
 

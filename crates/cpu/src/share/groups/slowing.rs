@@ -17,9 +17,9 @@ const LEAVES_WITHIN: Duration = Duration::from_millis(50);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slowed {
     factor: f64,
-    /// What its CPUs had wanted when this was brought up to date, ns of a CPU.
+    /// Demand of its CPUs when this was brought up to date, ns of a CPU.
     wanted: u64,
-    /// What it would have had more by then, ns of the core.
+    /// Time that it would have had more by then, ns of the core.
     pub(super) unused: f64,
 }
 

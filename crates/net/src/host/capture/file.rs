@@ -42,7 +42,7 @@ impl<W: Write> PacketFile<W> {
 
     /// Adds a packet; `date` is in nanoseconds since 1970.
     pub fn packet(&mut self, interface_id: u32, date: u64, header: &Header, data: &[u8]) -> io::Result<()> {
-        let comments = header.fate.comments().map(|said| EnhancedPacketOption::Comment(said.into()));
+        let comments = header.impairments.comments().map(|said| EnhancedPacketOption::Comment(said.into()));
         let mut options: Vec<_> = comments.collect();
         if header.missed > 0 {
             options.push(EnhancedPacketOption::DropCount(header.missed.into()));
@@ -86,17 +86,17 @@ fn as_io(error: PcapError) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::links::fate::Fate;
+    use crate::links::impairments::Impairments;
     use pcap_file::pcapng::{Block, PcapNgReader};
 
     #[test]
     fn what_is_written_is_read_back() {
         let date = 1_790_000_000_123_456_789;
-        let header = Header { at: 0, pipe: 0, missed: 0, len: 60, kept: 40, fate: Fate::default() };
+        let header = Header { at: 0, pipe: 0, missed: 0, len: 60, kept: 40, impairments: Impairments::default() };
         let mut bytes = Vec::new();
         let mut file = PacketFile::new(&mut bytes, &["a--b/ab", "a--b/ba"], 40).unwrap();
         file.packet(0, date, &header, &[1; 40]).unwrap();
-        file.packet(1, date + 1, &Header { missed: 3, fate: Fate(2), ..header }, &[2; 40]).unwrap();
+        file.packet(1, date + 1, &Header { missed: 3, impairments: Impairments(2), ..header }, &[2; 40]).unwrap();
         file.close([0, 3].into_iter()).unwrap();
         let mut reader = PcapNgReader::new(&bytes[..]).unwrap();
         let mut blocks = Vec::new();

@@ -21,11 +21,11 @@ use crate::request::Request;
 /// How much delay, bandwidth and loss count against one another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Weights {
-    /// Of the delay.
+    /// Weight of the delay.
     pub delay: f64,
-    /// Of the bandwidth.
+    /// Weight of the bandwidth.
     pub bandwidth: f64,
-    /// Of the loss.
+    /// Weight of the loss.
     pub loss: f64,
 }
 

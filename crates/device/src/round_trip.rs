@@ -29,7 +29,7 @@ const CORES: usize = 2;
 
 /// A block of memory as direct I/O needs it.
 #[repr(align(4096))]
-struct Block([u8; LONG]);
+struct DirectBlock([u8; LONG]);
 
 /// How long requests are on their way.
 #[derive(Clone, Copy, Debug, Default)]
@@ -68,7 +68,7 @@ fn measure_here(shared: &Shared, device: &Path) -> Result<Way, Error> {
     let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
     let open = openat(CWD, device, flags, Mode::empty()).map_err(failed)?;
     shared.change(|queue| queue.answer_after(PROBE));
-    let mut block = Box::new(Block([0; LONG]));
+    let mut block = Box::new(DirectBlock([0; LONG]));
     let mut of = |probe| of(open.as_fd(), &mut block.0, probe).map_err(failed);
     // Each reads what the next one writes.
     let mut long = [of(Probe::Read(LONG))?, of(Probe::Write(LONG))?];

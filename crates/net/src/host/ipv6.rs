@@ -1,4 +1,4 @@
-//! IPv6 of an interface: the [twins](crate::links::six) of its addresses, routes and rules.
+//! IPv6 of an interface: the [twins](crate::links::ipv6) of its addresses, routes and rules.
 //!
 //! Nothing is found out by itself, for that would take packets and real time: no router is asked for, no address is
 //! made up but that of the link itself on a LAN, and none is tried out before it is used. As with IPv4, routes go
@@ -11,9 +11,9 @@ use std::path::PathBuf;
 use crate::host::netlink::{Netlink, ONLINK, Request};
 use crate::host::rules;
 use crate::links::address;
+use crate::links::ipv6::{LEAST_MTU, block, twin};
 use crate::links::port::{Port, Rule};
 use crate::links::prefix::Prefix;
-use crate::links::six::{LEAST_MTU, block, twin};
 
 // From <linux/if_addr.h> and <linux/neighbour.h>.
 const IFA_F_NODAD: u32 = 0x02;
@@ -28,17 +28,17 @@ const ADDR_GEN_MODE_NONE: &str = "1";
 const WHOLE: u8 = 128;
 
 /// IPv6 on the interface of a port, in the calling thread's network namespace.
-pub(super) struct Six<'a> {
+pub(super) struct Ipv6<'a> {
     port: &'a Port,
     /// `/proc/sys/net/ipv6/conf/INTERFACE`.
     settings: PathBuf,
 }
 
-impl Six<'_> {
+impl Ipv6<'_> {
     /// `None` where there is none: the kernel has none, or the link's MTU is too short for it.
-    pub fn of(port: &Port) -> Option<Six<'_>> {
+    pub fn of(port: &Port) -> Option<Ipv6<'_>> {
         let settings = PathBuf::from("/proc/sys/net/ipv6/conf").join(&port.name);
-        (port.mtu >= LEAST_MTU && settings.exists()).then_some(Six { port, settings })
+        (port.mtu >= LEAST_MTU && settings.exists()).then_some(Ipv6 { port, settings })
     }
 
     /// Settings that must be made before the interface is up.

@@ -9,8 +9,8 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::error::{Error, Result};
-use crate::held::Held;
 use crate::job::{Job, State};
+use crate::lock::Held;
 use crate::store::Queue;
 
 /// The shortest and the longest time after which is looked whether a run has ended, or is to end.

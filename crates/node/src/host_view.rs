@@ -4,7 +4,7 @@
 //! hides parts of the host's root below it: a *whiteout* (character device 0:0) hides a name, an *opaque*
 //! directory hides what the host has in it (kernel documentation, `overlayfs.rst`).
 //!
-//! Of the top level only [`SHOWN`] is visible. Below it a node sees what every user of the host may
+//! Only [`SHOWN`] of the top level is visible. Below it a node sees what every user of the host may
 //! read and nothing more: its root would otherwise read the host's password hashes, keys and databases.
 
 use std::collections::HashSet;
@@ -161,7 +161,7 @@ impl Mask<'_> {
 
     /// Hides `path` if the host keeps it from some of its users, or else what is below it and is kept from them.
     fn inspect(&self, path: &Path, found: &Metadata, depth: usize) -> io::Result<()> {
-        // Of the bits for the owner, the group and others, those that count.
+        // The bits that count, of those for the owner, the group and others.
         let shift = match self.owner {
             Some((user, _)) if user == found.uid() => 6,
             Some((_, group)) if group == found.gid() => 3,

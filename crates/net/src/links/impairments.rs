@@ -6,7 +6,7 @@ use crate::links::counters::PipeCounters;
 ///
 /// With its copy a frame can count twice, the two dropped for different reasons or only one of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Fate(pub u8);
+pub(crate) struct Impairments(pub u8);
 
 /// Why a frame, or its copy, went no further; the places are those of the bits.
 const DROPPED: [&str; 5] = [
@@ -21,9 +21,9 @@ const CORRUPTED: u8 = 1 << 6;
 /// Of a frame and its copy one went on.
 const HALF: u8 = 1 << 7;
 
-impl Fate {
+impl Impairments {
     /// From what one frame's entry counted.
-    pub fn of(entry: &PipeCounters) -> Fate {
+    pub fn of(entry: &PipeCounters) -> Impairments {
         let PipeCounters { lost, queue_drops, red_drops, down_drops, too_long, duplicated, corrupted, .. } = *entry;
         let drops = [lost, queue_drops, red_drops, down_drops, too_long];
         let mut bits = drops.iter().enumerate().map(|(i, n)| u8::from(*n > 0) << i).sum();
@@ -32,7 +32,7 @@ impl Fate {
             bits |= if drops.iter().sum::<u64>() == 1 { HALF } else { 0 };
         }
         bits |= if corrupted > 0 { CORRUPTED } else { 0 };
-        Fate(bits)
+        Impairments(bits)
     }
 
     /// Its description.
@@ -64,12 +64,12 @@ mod tests {
     };
 
     fn said(entry: PipeCounters) -> String {
-        Fate::of(&entry).comments().collect::<Vec<_>>().join(", ")
+        Impairments::of(&entry).comments().collect::<Vec<_>>().join(", ")
     }
 
     #[test]
     fn a_fate_is_what_the_entry_counted() {
-        assert_eq!(Fate::of(&NONE), Fate::default());
+        assert_eq!(Impairments::of(&NONE), Impairments::default());
         assert_eq!(said(NONE), "");
         assert_eq!(said(PipeCounters { lost: 1, ..NONE }), "dropped: lost, as the link's loss says");
         assert_eq!(said(PipeCounters { queue_drops: 1, ..NONE }), "dropped: the queue was full");

@@ -24,16 +24,16 @@ pub(crate) struct Waiting {
 }
 
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct EarlyFrames {
     /// By port, in the order of their instants.
     lines: Vec<VecDeque<Waiting>>,
     /// The first of each line that is not empty.
     heads: BTreeSet<(RealInstant, u32)>,
 }
 
-impl Held {
-    pub fn of(ports: usize) -> Held {
-        Held { lines: (0..ports).map(|_| VecDeque::new()).collect(), heads: BTreeSet::new() }
+impl EarlyFrames {
+    pub fn of(ports: usize) -> EarlyFrames {
+        EarlyFrames { lines: (0..ports).map(|_| VecDeque::new()).collect(), heads: BTreeSet::new() }
     }
 
     /// When the next frame has waited long enough.
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn threads_of_a_node_that_send_out_of_order_are_put_in_order() {
-        let (mut held, mut pool, to) = (Held::of(2), Pool::default(), PortId(0));
+        let (mut held, mut pool, to) = (EarlyFrames::of(2), Pool::default(), PortId(0));
         for us in [30, 10, 20] {
             held.hold(PortId(1), at(us), frame(&mut pool, 17), to);
         }
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn only_frames_of_a_connection_wait_for_one_another() {
-        let (mut held, mut pool) = (Held::of(1), Pool::default());
+        let (mut held, mut pool) = (EarlyFrames::of(1), Pool::default());
         let [tcp, udp] = [6, 17].map(|protocol| frame(&mut pool, protocol));
         let [more_tcp, more_udp] = [6, 17].map(|protocol| frame(&mut pool, protocol));
         assert_eq!(held.last(PortId(0), &tcp), None);

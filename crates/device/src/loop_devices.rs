@@ -10,7 +10,7 @@ use host::Lack;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use crate::error::Error;
-use crate::lacks;
+use crate::requirements;
 
 const REMOVE: libc::c_ulong = 0x4C81;
 const ADD: libc::c_ulong = 0x4C80;
@@ -252,7 +252,7 @@ fn checked(code: libc::c_int) -> io::Result<libc::c_int> {
 
 fn lack(path: &Path, e: io::Error) -> Error {
     match e.raw_os_error() {
-        Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => Error::Machine(lacks::no_loop(path)),
+        Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => Error::Machine(requirements::no_loop(path)),
         _ => Error::file("open", path, e),
     }
 }
