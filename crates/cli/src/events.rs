@@ -59,7 +59,7 @@ fn print_all(reader: &mut EventReader, live: bool, as_json: bool) -> Result<bool
         if let Ok(Some(event)) = &event {
             // A line is one event: names may not make others of it.
             let line = if as_json { serde_json::to_string(event).map_err(Failure::failed)? } else { told(event) };
-            text.push_str(&line.replace('\n', "\\n"));
+            text.push_str(&engine::one_line(&line));
             text.push('\n');
             if text.len() < AT_ONCE {
                 continue;

@@ -21,9 +21,9 @@ pub struct Args {
 
 #[derive(clap::Subcommand, Debug)]
 enum What {
-    /// Save the files of a node of a live run, or of one that was put aside
+    /// Save the files of a node of a live run, or of a suspended one
     Save {
-        /// The live run: its directory, or its name; or what `swap list` prints of one that was put aside
+        /// The live run: its directory, or its name; or what `swap list` prints of a suspended one
         run: String,
         /// The node
         node: String,

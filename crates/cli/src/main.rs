@@ -58,7 +58,7 @@ enum Verb {
     Exec(exec::Args),
     /// Have something happen in a live run: to a link, a node or a disk
     Event(event::Args),
-    /// Put a live run aside, list those that were, and go on with one
+    /// Suspend a live run, list those that were, and go on with one
     Swap(swap::Args),
     /// Save the files of a node as an image, list those that are kept, and remove one
     Image(image::Args),

@@ -1,4 +1,4 @@
-//! `diorama swap`: put a run aside, and go on with it.
+//! `diorama swap`: suspend a run, and go on with it.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -20,16 +20,16 @@ pub struct Args {
 
 #[derive(clap::Subcommand, Debug)]
 enum What {
-    /// Put a live run aside: its cores and memory become free, its nodes' files are kept
+    /// Suspend a live run: its cores and memory become free, its nodes' files are kept
     Out {
         /// The live run: its directory, or its name
         run: String,
     },
-    /// Go on with a run that was put aside, in the same state of disks, at the virtual time where it stopped
+    /// Go on with a suspended run, in the same state of disks, at the virtual time where it stopped
     In(InArgs),
-    /// List the runs that have been put aside
+    /// List the suspended runs
     List,
-    /// Remove a run that was put aside, with its nodes' files
+    /// Remove a suspended run, with its nodes' files
     Remove {
         /// Its identity, or its experiment's name if there is but one
         id: String,
@@ -78,9 +78,9 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     }
 }
 
-/// That a run was put aside, and what to do to go on with it.
+/// The message that a run is suspended, and how to go on with it.
 pub fn put_aside(id: &str, at: f64) -> String {
-    format!("put aside at {at:.3} virtual seconds; `diorama swap in {id}` goes on with it\n")
+    format!("suspended at {at:.3} virtual seconds; `diorama swap in {id}` goes on with it\n")
 }
 
 fn go_on(args: InArgs) -> Result<ExitCode, Failure> {
@@ -131,7 +131,7 @@ fn line(listed: &Listed) -> String {
         SuspendedState::CutOff => "; a run that went on with it was cut off, its files are as that left them",
     };
     format!(
-        "{}  {}: {} nodes at TDF {}, put aside at {:.3} virtual seconds, {} ago{state}\n",
+        "{}  {}: {} nodes at TDF {}, suspended at {:.3} virtual seconds, {} ago{state}\n",
         suspended.id,
         suspended.name,
         suspended.nodes.len(),

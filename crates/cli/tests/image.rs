@@ -84,8 +84,8 @@ fn parts() -> Vec<PathBuf> {
 #[test]
 fn a_nodes_files_are_the_root_of_nodes_of_another_experiment() {
     let lab = Lab::new(MAKER);
-    let images = Images::of(&lab, &["a", "disk", "derived", "aside"]);
-    let [a, disk, derived, aside] = <&[String; 4]>::try_from(&images.1[..]).unwrap();
+    let images = Images::of(&lab, &["a", "disk", "derived", "suspended"]);
+    let [a, disk, derived, suspended] = <&[String; 4]>::try_from(&images.1[..]).unwrap();
     let done = lab.diorama(&["image", "save", "maker", "set-up", a]);
     assert!(done.code == 2 && done.stderr.contains("no run is live"), "{}", done.stderr);
     let maker = lab.start(&["run", "lab", "--out", "runs/maker"]);
@@ -109,8 +109,8 @@ fn a_nodes_files_are_the_root_of_nodes_of_another_experiment() {
     assert_eq!(done.code, 0, "{}", done.stderr);
     assert_eq!(lab.diorama(&["swap", "out", "maker"]).code, 0);
     let _ = { maker }.wait();
-    // The run that was put aside has the files still.
-    let done = lab.diorama(&["image", "save", "maker", "set-up", aside]);
+    // The run that was suspended has the files still.
+    let done = lab.diorama(&["image", "save", "maker", "set-up", suspended]);
     assert_eq!(done.code, 0, "{}", done.stderr);
     let done = lab.diorama(&["image", "save", "maker", "on-disk", derived]);
     assert!(done.code == 2 && done.stderr.contains("swap in"), "{}", done.stderr);
@@ -142,7 +142,7 @@ fn a_nodes_files_are_the_root_of_nodes_of_another_experiment() {
     assert_eq!(lab.diorama(&["image", "save", "user", "n-2", derived]).code, 0);
     stop(&lab, using);
     assert_eq!(lab.diorama(&["image", "remove", a]).code, 0);
-    for (name, said) in [(derived, "mine"), (disk, "from a disk"), (aside, "hello")] {
+    for (name, said) in [(derived, "mine"), (disk, "from a disk"), (suspended, "hello")] {
         let set = format!("nodes.n.root=image:{name}");
         let out = format!("runs/{name}");
         let using = lab.start(&["run", "user", "--set", &set, "--out", &out]);

@@ -1,4 +1,4 @@
-//! Runs that are put aside, and go on. Needs root, two cores and crun or runc, as every run does.
+//! Runs that are suspended, and go on. Needs root, two cores and crun or runc, as every run does.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -65,7 +65,7 @@ fn a_run_goes_on_with_its_files_at_the_virtual_time_where_it_stopped() {
     let done = lab.diorama(&["event", "long", "link: counter--short, set: { up: false }"]);
     assert_eq!(done.code, 0);
     let done = lab.diorama(&["swap", "out", "long"]);
-    assert!(done.code == 0 && done.stdout.contains("put aside at"), "{}", done.stderr);
+    assert!(done.code == 0 && done.stdout.contains("suspended at"), "{}", done.stderr);
     assert_eq!(first.wait().unwrap().code(), Some(0), "{}", lab.said());
     assert!(!lab.said().contains("s left"), "{}", lab.said());
     let left = left_behind(true);
@@ -87,7 +87,7 @@ fn a_run_goes_on_with_its_files_at_the_virtual_time_where_it_stopped() {
     let log = live_exec(&lab, "cat /out/log");
     let rows = rows(&log);
     let last = rows.iter().rposition(|(_, boot)| *boot == 1).expect("the first part's rows are there");
-    // Virtual time went on from where it stopped: the gap is that of booting, not that of being aside, and no clock
+    // Virtual time went on from where it stopped: the gap is that of booting, not that of being suspended, and no clock
     // ever went back.
     assert!(rows.windows(2).all(|w| w[0].0 <= w[1].0), "{log}");
     let zero: serde_json::Value = serde_json::from_str(events.lines().next().unwrap()).unwrap();
@@ -161,7 +161,7 @@ fn a_run_in_which_nobody_does_anything_is_put_aside() {
          nodes: { one: { machine: m, run: [sleep, infinity] } }\nends: never\nidle: { after: 2s, then: swap-out }\n",
     );
     let done = lab.diorama(&["run", "lab"]);
-    assert!(done.code == 0 && done.stdout.contains("put aside at"), "{}", done.stderr);
+    assert!(done.code == 0 && done.stdout.contains("suspended at"), "{}", done.stderr);
     assert!(done.stderr.contains("nobody has done anything for"), "{}", done.stderr);
     assert!(lab.read("runs/asleep/scaled/events.jsonl").contains("\"event\":\"idle\""));
     let done = lab.diorama(&["swap", "remove", "asleep"]);
@@ -186,11 +186,11 @@ fn a_full_disk_is_found_while_nothing_is_lost() {
     let done = lab.diorama(&["swap", "out", "long"]);
     assert!(done.code != 0 && done.stderr.contains("No space left on device"), "{} {}", done.code, done.stderr);
     assert!(done.stderr.contains("/var/lib/diorama"), "{}", done.stderr);
-    // It goes on, and can be put aside when there is room.
+    // It goes on, and can be suspended when there is room.
     let before = live_exec(&lab, "rm /var/fill; wc -l < /out/log");
     wait_until("it goes on", PATIENCE, || live_exec(&lab, "wc -l < /out/log") != before);
     let done = lab.diorama(&["swap", "out", "long"]);
-    assert!(done.code == 0 && done.stdout.contains("put aside at"), "{}", done.stderr);
+    assert!(done.code == 0 && done.stdout.contains("suspended at"), "{}", done.stderr);
     assert_eq!(run.wait().unwrap().code(), Some(0), "{}", lab.said());
     assert_eq!(left_behind(true), Vec::<String>::new());
 }
@@ -210,7 +210,7 @@ fn a_run_that_is_killed_while_it_is_put_aside_is_there_whole_or_not_at_all() {
         let said = asked.wait().unwrap().code();
         wait_until("nothing of the killed run", PATIENCE, || left_behind(false).iter().all(|l| l.contains("swapped")));
         let listed = lab.diorama(&["swap", "list"]).stdout;
-        // Who was told that it is put aside finds it so.
+        // Who was told that it is suspended finds it so.
         assert!(said != Some(0) || listed.contains("long: 2 nodes"), "after {delay_ms} ms: {listed}");
         if listed.contains("long: 2 nodes") {
             let mut next = lab.start(&["swap", "in", "long", "--out", &format!("runs/{round}-on")]);

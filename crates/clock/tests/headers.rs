@@ -105,7 +105,8 @@ const NONE: [&str; 34] = [
 /// In these sets whatever there is is a time-out (`ANY`).
 const ALL: &str = "CTA_TIMEOUT_";
 
-/// That are times and not translated: `docs/limits-time.md` says so. The first five are of queues that are told of whole.
+/// That are times and not translated: `docs/limits-time.md` says so. The first five are of queues that are told of
+/// whole.
 const UNTRANSLATED: [&str; 5] = ["TCA_CBQ_", "TCA_MQPRIO_", "TCA_TAPRIO_", "TCA_CAKE_STATS_", "TCA_CAKE_TIN_STATS_"];
 const UNTRANSLATED_TOO: [&str; 8] = [
     "BRIDGE_QUERIER_",

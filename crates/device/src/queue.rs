@@ -49,8 +49,6 @@ pub struct Queue {
     expected: Sums,
     /// How many are to be answered so much sooner than others, of those that have not been.
     sooner: BTreeMap<RealDuration, u32>,
-    /// When the answers of the latest call of [`Queue::advance`] come, by the run's clock.
-    come: Vec<Option<RealInstant>>,
 }
 
 /// How long requests are on their way, there and back: short ones of each kind, and so much more for each MiB. What is
@@ -170,7 +168,6 @@ impl Queue {
             way: Ways::default(),
             expected: Sums::default(),
             sooner: BTreeMap::new(),
-            come: Vec::new(),
         }
     }
 
@@ -426,8 +423,10 @@ impl Queue {
         [due, model, held].into_iter().flatten().min()
     }
 
-    /// Does what is due by `now`, and adds which requests are to be answered now.
-    pub fn advance(&mut self, now: RealInstant, answers: &mut Vec<RequestId>) {
+    /// Does what is due by `now`, and adds the requests that are to be answered now, each with the instant at which its
+    /// answer comes by the run's clock, where the model says so: earlier than now where its node had been behind when
+    /// it asked.
+    pub fn advance(&mut self, now: RealInstant, answers: &mut Vec<(RequestId, Option<RealInstant>)>) {
         if let Mode::Modelled(clock) = self.mode {
             while let Some((met, id)) = self.held.first().copied().filter(|(met, _)| *met <= now) {
                 self.advance_model(met, clock);
@@ -435,7 +434,6 @@ impl Queue {
             }
             self.advance_model(now, clock);
         }
-        self.come.clear();
         while let Some((due, id)) = self.due.first().copied().filter(|(due, _)| *due <= now) {
             self.due.remove(&(due, id));
             let Some(waiting) = self.waiting.get_mut(&id) else { continue };
@@ -448,15 +446,8 @@ impl Queue {
                 self.waking.push(now.since(due));
             }
             self.answered(&answered, now);
-            self.come.push(answered.comes(self.mode));
-            answers.push(id);
+            answers.push((id, answered.comes(self.mode)));
         }
-    }
-
-    /// When each of the answers of the latest call of [`Queue::advance`] comes, by the run's clock, where the model
-    /// says so: that is earlier than it is given where its node had been behind when it asked.
-    pub fn come(&self) -> &[Option<RealInstant>] {
-        &self.come
     }
 
     /// Has the model do what is due by `now`: from one event to the next, and not to this instant. Whoever answers may

@@ -390,11 +390,11 @@ fn failure(path: &Path, op: Op, offset: u64, length: u64, e: &io::Error) -> Stri
 impl DiskState {
     /// Collects the replies that are due, of the disk at this place.
     fn answer(&mut self, disk: usize, now: RealInstant) -> Vec<Due> {
-        let mut ids = Vec::new();
-        self.queue.advance(now, &mut ids);
+        let mut answers = Vec::new();
+        self.queue.advance(now, &mut answers);
         self.note_durable();
-        let replies = ids.iter().zip(self.queue.come());
-        replies.filter_map(|(id, comes)| Some(Due { disk, comes: *comes, reply: self.done.remove(id)? })).collect()
+        let due = |(id, comes)| Some(Due { disk, comes, reply: self.done.remove(&id)? });
+        answers.into_iter().filter_map(due).collect()
     }
 
     /// Notes that a request is being done; whether what was there before is to be kept.

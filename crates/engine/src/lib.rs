@@ -10,7 +10,7 @@ mod start;
 pub use dilate;
 pub use host::beneath::{Dir, open_file, write_file};
 pub use host::rights::{Rights, as_root, starts_as_root};
-pub use host::{visible, warn};
+pub use host::{one_line, visible, warn};
 pub use load::{Description, Opened, load};
 pub use machine::{
     CoreLocks, Error as MachineError, Files, ImageContents, ImageFile, ImageSource, Interrupts, KeptAbout, Listed,

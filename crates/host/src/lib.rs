@@ -37,7 +37,7 @@ pub mod writeback;
 pub use awake::Awake;
 pub use cores::pin;
 pub use error::{Context, Error, Lack};
-pub use message::{visible, warn};
+pub use message::{one_line, visible, warn};
 pub use namespace::{NetNamespace, in_netns, move_into_netns, too_few_namespaces};
 pub use settings::{Change, Held};
 pub use time::now;

@@ -29,14 +29,20 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     shown.into()
 }
 
+/// A text in one line: names in somebody else's record may have any character, and must not make lines of their own.
+pub fn one_line(text: &str) -> String {
+    text.replace('\n', "\\n")
+}
+
 #[cfg(test)]
 mod tests {
-    use super::visible;
+    use super::{one_line, visible};
 
     #[test]
     fn no_terminal_obeys_what_is_shown() {
         assert_eq!(visible("plain ü \t text\n"), "plain ü \t text\n");
         assert_eq!(visible("\u{1b}]0;pwn\u{7}\r\u{9b}2J\u{7f}"), "\\x1b]0;pwn\\x07\\x0d\\x9b2J\\x7f");
         assert_eq!(visible("a\u{202e}b"), "a\\u{202e}b");
+        assert_eq!(one_line("a\n\tb\n"), "a\\n\tb\\n");
     }
 }

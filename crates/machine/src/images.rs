@@ -55,7 +55,7 @@ pub struct ListedImage {
     pub about: KeptAbout,
     /// How long ago it was saved.
     pub age: Duration,
-    /// The live runs, and those that were put aside, whose nodes have it as their root.
+    /// The live runs, and those that were suspended, whose nodes have it as their root.
     pub used_by: Vec<String>,
     /// Whether its files have been unpacked.
     pub is_unpacked: bool,
@@ -151,12 +151,12 @@ pub(crate) fn missing(name: &str, place: &str) -> Error {
 /// The images that are kept, by name.
 pub fn images() -> Vec<ListedImage> {
     let live = live_runs();
-    let aside = suspended_runs();
+    let suspended = suspended_runs();
     let listed = |about: KeptAbout| {
         let runs = live.iter().filter(|run| run.images.contains(&about.name));
         let runs = runs.map(|run| format!("{}/{} (pid {})", run.name, run.variant, run.pid));
-        let put = aside.iter().filter(|listed| listed.run.images.contains(&about.name));
-        let put = put.map(|listed| format!("{} ({}, put aside)", listed.run.id, listed.run.name));
+        let put = suspended.iter().filter(|listed| listed.run.images.contains(&about.name));
+        let put = put.map(|listed| format!("{} ({}, suspended)", listed.run.id, listed.run.name));
         let saved = UNIX_EPOCH + Duration::from_secs(about.saved_unix_s);
         ListedImage {
             age: SystemTime::now().duration_since(saved).unwrap_or_default(),
@@ -284,7 +284,7 @@ pub fn remove_image(name: &str) -> Result<()> {
         let users = if users.is_empty() { "a run".into() } else { users.join(", ") };
         return Err(Error::machine(
             format!("the image `{name}` is in use by {users}"),
-            "end that run first, or `diorama swap remove` it if it was put aside",
+            "end that run first, or `diorama swap remove` it if it was suspended",
         ));
     }
     let gone = home().join(format!("{PART}{}", unused_id()));

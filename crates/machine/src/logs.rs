@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use host::visible;
+use host::{one_line, visible};
 use record::{CUT_MARK, LogStream, RunDir};
 
 use crate::error::{Error, Result};
@@ -178,7 +178,7 @@ fn line_to(out: &mut impl Write, prefix: &str, line: &[u8], raw: bool) -> io::Re
         return out.write_all(line);
     }
     // Of a record that comes from elsewhere, names of nodes may be anything, too.
-    out.write_all(visible(prefix).replace('\n', "\\n").as_bytes())?;
+    out.write_all(one_line(&visible(prefix)).as_bytes())?;
     out.write_all(visible(&String::from_utf8_lossy(line)).as_bytes())
 }
 

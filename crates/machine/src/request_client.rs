@@ -20,13 +20,13 @@ pub fn event(run: &LiveRun, event: &str) -> Result<f64> {
     }
 }
 
-/// Puts a live run aside, and waits until it has been: its identity from then on, and the virtual time, in seconds.
+/// Suspends a live run, and waits until it has been: its identity from then on, and the virtual time, in seconds.
 ///
 /// # Errors
 ///
-/// If the run cannot be put aside, and goes on; or cannot be reached.
+/// If the run cannot be suspended, and goes on; or cannot be reached.
 pub fn swap_out(run: &LiveRun) -> Result<(String, f64)> {
-    match ask(run, &RunRequest::SwapOut, "it was put aside")? {
+    match ask(run, &RunRequest::SwapOut, "it was suspended")? {
         EventReply::Suspended { id, at } => Ok((id, at)),
         EventReply::Happened(at) => Ok((run.id.clone(), at)),
         EventReply::Refused(told) => Err(Error::Reported(told)),

@@ -210,8 +210,8 @@ pub fn take_suspended(which: &str) -> Result<(Listed, Files)> {
     }
     let Some(found) = first.filter(|_| !more) else {
         return Err(Error::Usage(match more {
-            true => format!("`{which}` names several runs that were put aside: {known}"),
-            false => format!("`{which}` is no run that was put aside: {known}"),
+            true => format!("`{which}` names several runs that were suspended: {known}"),
+            false => format!("`{which}` is no run that was suspended: {known}"),
         }));
     };
     let dir = Path::new(STATE).join(SWAPPED).join(&found.run.id);
@@ -234,7 +234,7 @@ fn lock(dir: &Path) -> Result<File> {
         let id = dir.file_name().unwrap_or_default().to_string_lossy();
         Error::machine(
             format!("somebody goes on with {id} already"),
-            "see `diorama swap list`; `diorama swap out` puts it aside again",
+            "see `diorama swap list`; `diorama swap out` suspends it again",
         )
     })?;
     Ok(file)

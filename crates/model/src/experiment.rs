@@ -679,7 +679,7 @@ pub enum NodeAction {
 pub struct Idle {
     /// After so long without a packet, work of a node or a command of `diorama exec`.
     pub after: VirtualDuration,
-    /// Whether the run is put aside then; else it is said.
+    /// Whether the run is suspended then; else it is said.
     pub swap_out: bool,
 }
 

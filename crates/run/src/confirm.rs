@@ -1,8 +1,8 @@
 //! `run --confirm`: whether the same experiment at another TDF, or in other timeslices, says the same.
 //!
-//! Much of what makes a model wrong grows or shrinks with the TDF: caches that go cold between timeslices, timers that tick
-//! in real time, lateness. A result that moves with the TDF by more than the two runs' intervals allow is off by more
-//! than they say, and in which direction it moves tells in which direction it is off.
+//! Much of what makes a model wrong grows or shrinks with the TDF: caches that go cold between timeslices, timers that
+//! tick in real time, lateness. A result that moves with the TDF by more than the two runs' intervals allow is off by
+//! more than they say, and in which direction it moves tells in which direction it is off.
 
 use fidelity::compare::Statistic;
 use fidelity::wording::significant;

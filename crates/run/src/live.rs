@@ -182,7 +182,7 @@ impl Run<'_> {
         }
         let prepared = self.prepare_suspension(id, now);
         if let Err(e) = &prepared {
-            warn(format_args!("it is not put aside: {e}"));
+            warn(format_args!("it is not suspended: {e}"));
         }
         prepared.is_ok()
     }

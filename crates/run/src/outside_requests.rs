@@ -112,7 +112,7 @@ impl Desk {
         let outcome = match (failure, suspended) {
             (Some(e), _) => Err(e.clone()),
             (None, Some(suspension)) => Ok(suspension),
-            (None, None) => Err(site::Error::failed("the run ended before it was put aside")),
+            (None, None) => Err(site::Error::failed("the run ended before it was suspended")),
         };
         let suspended = outcome.clone().ok();
         if let Some(answer) = self.waiting {

@@ -42,18 +42,18 @@ impl Run<'_> {
     pub(super) fn prepare_suspension(&mut self, id: &str, now: VirtualInstant) -> Result<()> {
         if self.plan.variant != Variant::Scaled {
             let what = format!(
-                "a {} run cannot be put aside: its nodes read the host's own clock, which goes on; only the scaled \
+                "a {} run cannot be suspended: its nodes read the host's own clock, which goes on; only the scaled \
                  variant can",
                 self.plan.variant
             );
             return Err(Error::Usage(what));
         }
         if !self.experiment.conditions.is_empty() {
-            let what = "a run whose events wait for what nodes print (`when`) cannot be put aside";
+            let what = "a run whose events wait for what nodes print (`when`) cannot be suspended";
             return Err(Error::Usage(what.into()));
         }
         if !self.experiment.steps.is_empty() {
-            let what = "a run whose events wait for the end of programs (`after`) cannot be put aside: such programs \
+            let what = "a run whose events wait for the end of programs (`after`) cannot be suspended: such programs \
                         do not outlive it";
             return Err(Error::Usage(what.into()));
         }

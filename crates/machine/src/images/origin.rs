@@ -52,7 +52,7 @@ pub(super) struct Opened {
 }
 
 impl ImageSource {
-    /// The run that the user means: a live one, as for `exec`, or one that was put aside, as for `swap in`.
+    /// The run that the user means: a live one, as for `exec`, or one that was suspended, as for `swap in`.
     ///
     /// # Errors
     ///
@@ -68,7 +68,7 @@ impl ImageSource {
             }
             Err(_) if record::RunDir::at(run).has_logs() => Err(Error::Usage(format!(
                 "`{run}` has ended, and with it its nodes' files are gone: save them while it lives (`diorama run \
-                 --keep` leaves nodes running), or put it aside first (`diorama swap out`)"
+                 --keep` leaves nodes running), or suspend it first (`diorama swap out`)"
             ))),
             Err(e) => Err(e),
         }
@@ -102,8 +102,8 @@ pub(super) fn save_live(run: &LiveRun, node: &str, name: &str) -> Result<KeptAbo
 /// Files of a node whose run is suspended.
 pub(super) fn open_suspended(which: &str, node: &str) -> Result<Opened> {
     let (found, files) = take_suspended(which)?;
-    let aside = found.run;
-    let experiment = read_experiment(&aside)?;
+    let suspended = found.run;
+    let experiment = read_experiment(&suspended)?;
     let Some(of) = experiment.nodes.iter().find(|n| n.name == node) else {
         let known = experiment.nodes.iter().map(|n| n.name.clone()).collect();
         return Err(Error::NoSuchNode { name: node.into(), known });
@@ -112,13 +112,15 @@ pub(super) fn open_suspended(which: &str, node: &str) -> Result<Opened> {
         let what = format!(
             "the files of {node} are on a disk of its own, which nobody has mounted: go on with the run (`diorama swap \
              in {}`), and save them while it lives",
-            aside.id
+            suspended.id
         );
         return Err(Error::Usage(what));
     }
     let dir: &Path = &files.nodes().join(node);
     let written = File::open(dir).map_err(Error::file(dir, "open"))?;
-    let versions = record::RunDir::at(&aside.out).plan().ok().flatten().map(|plan| plan.versions).unwrap_or_default();
-    let origin = Origin { experiment: aside.name, variant: Variant::Scaled.to_string(), run: aside.out, versions };
+    let versions =
+        record::RunDir::at(&suspended.out).plan().ok().flatten().map(|plan| plan.versions).unwrap_or_default();
+    let origin =
+        Origin { experiment: suspended.name, variant: Variant::Scaled.to_string(), run: suspended.out, versions };
     Ok(Opened { origin, base: base_of_node(of), written: written.into(), _held: files })
 }

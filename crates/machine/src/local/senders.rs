@@ -21,8 +21,8 @@ const EVERY: VirtualDuration = VirtualDuration::from_nanos(100_000_000);
 /// A look must not take a larger part of the harness core than one in so many: the kernel goes through its whole table
 /// of connections, for each node.
 const PART: u32 = 50;
-/// The part of a turn by which each look is later in the interval than the last one, so that they are spread evenly
-/// over whatever comes at regular times.
+/// The part of an interval by which each look is later in the interval than the last one, so that they are spread
+/// evenly over whatever comes at regular times.
 const GOLDEN: f64 = 0.618_033_988_749_895;
 
 /// The thread that looks.

@@ -41,16 +41,16 @@ impl Throttle {
     }
 }
 
-/// A token bucket of sleep that the thread owes to other threads. Time in which it used no CPU time counts as sleep, not
-/// the number of its waits: one that returns at once leaves the core to nobody.
+/// A token bucket of sleep that the thread owes to other threads. Time in which it used no CPU time counts as sleep,
+/// not the number of its waits: one that returns at once leaves the core to nobody.
 #[derive(Debug, Default)]
 struct TokenBucket {
     /// Nanoseconds of sleep owed; negative when sleeping has paid in advance.
     owed: i64,
 }
 
-/// It sleeps one part in 15 of the time. The kernel wants 50 ms of sleep in each second; one part in 15 of the other 950
-/// ms is 63 ms, of which switching to another thread and back takes some 4 µs a sleep.
+/// It sleeps one part in 15 of the time. The kernel wants 50 ms of sleep in each second; one part in 15 of the other
+/// 950 ms is 63 ms, of which switching to another thread and back takes some 4 µs a sleep.
 const SHARE: i64 = 15;
 /// It sleeps one part in 30 more of the time that it waited awake, which costs no frame anything. Where another
 /// real-time thread runs meanwhile (one wakes up the nodes' core), the kernel adds up the time of both; without
