@@ -2,6 +2,7 @@
 
 mod batch;
 mod bench;
+mod capacity;
 mod check;
 mod columns;
 mod compare;
@@ -50,6 +51,8 @@ enum Verb {
     Batch(batch::Args),
     /// Run an experiment over values of its parameters, and put what comes of it together
     Sweep(sweep::Args),
+    /// Find the largest value of a parameter at which runs are trustworthy, or a metric is as in small ones
+    Capacity(capacity::Args),
     /// Print the live runs of this machine
     Ps(ps::Args),
     /// Print the experiment's file that an ns script or a Compose file becomes
@@ -100,6 +103,7 @@ fn main() -> ExitCode {
         Verb::Map(args) => map::main(args),
         Verb::Batch(args) => batch::main(args),
         Verb::Sweep(args) => sweep::main(args),
+        Verb::Capacity(args) => capacity::main(args),
         Verb::Ps(args) => ps::main(args),
         Verb::Convert(args) => convert::main(args),
         Verb::Exec(args) => exec::main(args),

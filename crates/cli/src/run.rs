@@ -6,7 +6,7 @@ mod requirements;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use engine::{Outcome, Request, Suspension, Wanted};
+use engine::{Experiment, Outcome, Request, Suspension, Wanted};
 use record::{MetricRecord, Status, Variant, Verdict};
 use report::{Bound, Requirement, significant};
 
@@ -83,8 +83,8 @@ struct Later {
 
 /// Checks words that are to follow `diorama run` some time: that they are understood, that the experiment has no
 /// mistake, and that they leave where the results go, and that the run ends, to whoever makes it then. Gives the
-/// experiment's name.
-pub fn check_later(words: &[String]) -> Result<String, Failure> {
+/// experiment.
+pub fn check_later(words: &[String]) -> Result<Experiment, Failure> {
     let parsed =
         <Later as clap::Parser>::try_parse_from(std::iter::once("diorama run").chain(words.iter().map(|w| &**w)));
     let args = parsed.map_err(|e| Failure::input(e.render().to_string().trim_end()))?.args;
@@ -100,7 +100,7 @@ pub fn check_later(words: &[String]) -> Result<String, Failure> {
         Wanted { experiment: &experiment, variant: args.variant.into(), tdf: None, cores: args.cores.into() };
     wanted.tdf = args.tdf.map(|tdf| tdf.of(&wanted)).transpose()?;
     wanted.plan()?;
-    Ok(experiment.name.clone())
+    Ok(experiment)
 }
 
 /// Reads `5%` or `p99=20%`.

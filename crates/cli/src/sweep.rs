@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::terminal;
 
 /// The queue of a sweep, in its directory.
-const QUEUE: &str = "queue.db";
+pub const QUEUE: &str = "queue.db";
 
 /// Arguments of `diorama sweep`.
 #[derive(clap::Args, Debug)]
@@ -45,7 +45,8 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let mut name = String::new();
     for point in points.iter().filter(|point| point.repetition == 1) {
         name = crate::run::check_later(&words(&sweep, point))
-            .map_err(|e| Failure { message: format!("{}: {}", told(point), e.message), ..e })?;
+            .map_err(|e| Failure { message: format!("{}: {}", told(point), e.message), ..e })?
+            .name;
     }
     let out = args.out.unwrap_or_else(|| Path::new("runs").join(&name).join("sweep"));
     let out = std::path::absolute(out).map_err(|e| Failure::input(e.to_string()))?;
@@ -100,7 +101,7 @@ fn told(point: &Point) -> String {
 }
 
 /// The words of `diorama run` for a point.
-fn words(sweep: &Sweep, point: &Point) -> Vec<String> {
+pub fn words(sweep: &Sweep, point: &Point) -> Vec<String> {
     let mut words = vec![sweep.experiment.to_string_lossy().into_owned()];
     for (path, value) in &point.settings {
         words.extend(match path.as_str() {

@@ -114,3 +114,75 @@ fn live_runs_are_listed() {
     run.wait().unwrap();
     assert_eq!(lab.diorama(&["ps", "--json"]).stdout.trim(), "[]");
 }
+
+/// As many writers as are asked for, each of which says what it wrote; a mistake is made where there are more than 5.
+const CROWD: &str = r#"
+name: crowd
+tdf: 2
+machines: { m: { cpus: 1, speed: 0.02, memory: 32MiB } }
+nodes:
+  a: { machine: m, count: 2, run: [sh, -c, "sleep 0.1; echo value=$VALUE"], env: { VALUE: "1" } }
+metrics: { value: { nodes: "a-*", line: 'value=(\d+)', from: stdout, combine: sum, unit: "1" } }
+ends: { exited: ["a-*"], limit: 60s }
+"#;
+
+#[test]
+fn capacity_is_the_last_value_at_which_a_metric_holds() {
+    let lab = Lab::new(CROWD);
+    let words = |more: &[&'static str]| {
+        [&["capacity", "lab", "--vary", "nodes.a.count=2..60", "--repeat", "1", "--precision", "0%"][..], more].concat()
+    };
+    // The sum of what n nodes say is n: within 150 % of 2 are those up to 5.
+    let asked = words(&["--hold", "value=150%", "--out", "out"]);
+    let mut search = lab.start(&asked);
+    wait_until("the first run", PATIENCE, || lab.said().contains("nodes.a.count=2/1: done"));
+    kill_process(Pid::from_child(&search), Signal::INT).unwrap();
+    assert_eq!(search.wait().unwrap().code(), Some(130), "{}", lab.said());
+    let done = lab.diorama(&asked);
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    assert!(!done.stderr.contains("count=2/1:"), "the first is not made again: {}", done.stderr);
+    assert!(
+        done.stdout.contains("capacity of crowd over nodes.a.count (value=150%): 5 holds, 6 does not"),
+        "{}",
+        done.stdout
+    );
+    assert!(done.stdout.contains("value.mean is 6.000 1 (+200.0 %)"), "{}", done.stdout);
+    let found: serde_json::Value = serde_json::from_str(&lab.read("out/capacity.json")).unwrap();
+    let tried: Vec<&str> =
+        found["tried"].as_array().unwrap().iter().map(|tried| tried["value"].as_str().unwrap()).collect();
+    assert_eq!(tried, ["2", "4", "5", "6", "8"], "twice as many each time, and halves of what is between");
+    assert!(lab.read("out/capacity.html").contains("<svg"));
+    assert_eq!(lab.read("out/capacity.csv").lines().count(), 6);
+    // Other words with the same runs: nothing is run again. And a node more than the machine can hold.
+    let again = lab.diorama(&words(&["--hold", "value=350%", "--out", "out"]));
+    assert!(again.code == 0 && again.stdout.contains("9 holds, 10 does not"), "{}{}", again.stdout, again.stderr);
+    let none = lab.diorama(&words(&["--hold", "value=0%", "--out", "out", "--", "--set", "nodes.a.run.2=exit 3"]));
+    assert!(none.code == 2 && none.stderr.contains("another sweep"), "{}", none.stderr);
+    for (more, says) in [
+        (&["--hold", "errors=5%"][..], "no metric `errors`: it has value"),
+        (&["--hold", "value"], "METRIC=5%"),
+        (&["--", "--set", "nodes.b.run=x"], "there is no `b` in `nodes`"),
+    ] {
+        let refused = lab.diorama(&words(more));
+        assert!(refused.code == 2 && refused.stderr.contains(says), "{more:?}: {}", refused.stderr);
+    }
+    assert!(left_behind(true).is_empty(), "{:?}", left_behind(true));
+}
+
+#[test]
+fn what_cannot_be_planned_ends_a_search_and_is_named() {
+    let lab = Lab::new(CROWD);
+    // Fifty times 0.02 of a core at TDF 2 do not fit on half of a core.
+    let words = ["capacity", "lab", "--vary", "nodes.a.count=2..400", "--hold", "value=100000%", "--repeat", "1"];
+    let done = lab.diorama(&[&words[..], &["--precision", "50%"]].concat());
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    assert!(done.stdout.contains("ended by the plan: "), "{}", done.stdout);
+    assert!(done.stdout.contains("| refused | –"), "{}", done.stdout);
+    let failing = lab.diorama(&[&words[..], &["--out", "bad", "--", "--set", "nodes.a.run.2=exit 3"]].concat());
+    assert!(
+        failing.code == 1 && failing.stdout.contains("2, the first value asked for, does not hold"),
+        "{}",
+        failing.stdout
+    );
+    assert!(failing.stdout.contains("exited with code 3"), "{}", failing.stdout);
+}

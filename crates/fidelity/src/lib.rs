@@ -25,6 +25,7 @@ pub mod effects;
 pub mod emulator_load;
 pub mod evidence;
 pub mod findings;
+pub mod hold;
 pub mod links;
 pub mod monitor;
 pub mod observations;

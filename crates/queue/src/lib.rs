@@ -7,6 +7,7 @@
 //!
 //! Nothing here knows what a run is; it is a program with words, made by [`Queue::work`].
 
+mod capacity;
 mod error;
 mod job;
 mod lock;
@@ -14,6 +15,7 @@ mod store;
 mod sweep;
 mod worker;
 
+pub use capacity::{Bound, Next, Range, majority};
 pub use error::{Error, Result};
 pub use job::{Job, State, Times, Wanted};
 pub use lock::Held;

@@ -3,10 +3,12 @@
 //! - [`write_report`] makes `report.html` of a run directory.
 //! - [`compare`] compares runs with a base, and shows what came of it as a table, as a page or as JSON.
 //! - [`junit`] is what continuous integration reads of runs that were made as tests.
+//! - [`Capacity`] is a search for the largest value at which something holds.
 //! - [`Swept`] is a sweep over parameters: its table, its page, and a file for notebooks.
 //!
 //! Only what a run has left behind is read here, through `record`; what it means is said by `fidelity`.
 
+mod capacity;
 mod comparison;
 mod distribution;
 mod error;
@@ -22,9 +24,11 @@ mod testing;
 mod ticks;
 mod usage;
 
+pub use capacity::{Capacity, Tried};
 pub use comparison::{Comparisons, compare};
 pub use error::Error;
 pub use fidelity::compare::{Bound, Comparison, MetricComparison, Statistic, Statistics};
+pub use fidelity::hold::{Hold, largest_effect, resource};
 pub use fidelity::require::{Finding, Requirement};
 pub use fidelity::wording::significant;
 pub use junit::{Tested, junit};

@@ -125,19 +125,7 @@ impl Swept {
             });
             rows.push(values.chain(figures).chain([point.verdict()]).collect());
         }
-        let columns = rows[0].len();
-        let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0).max(3);
-        let widths: Vec<usize> = (0..columns).map(width).collect();
-        let mut text = String::new();
-        for (number, row) in rows.iter().enumerate() {
-            let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-            let _ = writeln!(text, "| {} |", cells.join(" | "));
-            if number == 0 {
-                let lines: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
-                let _ = writeln!(text, "| {} |", lines.join(" | "));
-            }
-        }
-        text
+        aligned(&rows)
     }
 
     /// A line for each run, with all statistics of all metrics.
@@ -176,10 +164,15 @@ impl Swept {
         String::from_utf8_lossy(&text.into_inner().expect("it is memory")).into_owned()
     }
 
-    /// A chart for each metric over the first parameter, with a line for each combination of the others, and the table.
+    /// The charts and the table as a page.
     pub fn page(&self) -> String {
+        page(&format!("Sweep of {}", self.name), &format!("<h1>Sweep of {}</h1>\n{}", Text(&self.name), self.charts()))
+    }
+
+    /// A chart for each metric over the first parameter, with a line for each combination of the others, and the table.
+    pub(crate) fn charts(&self) -> String {
         let points = self.points();
-        let mut body = format!("<h1>Sweep of {}</h1>\n", Text(&self.name));
+        let mut body = String::new();
         let axis = points.first().and_then(|point| point.settings.first()).map_or("", |(path, _)| path);
         for (name, unit) in self.metrics() {
             let mut lines: Vec<Line> = Vec::new();
@@ -207,7 +200,7 @@ impl Swept {
             body += &chart(name, axis, &format!("{name} ({unit})"), &lines, &Marks::default());
         }
         let _ = writeln!(body, "<h2>All points</h2>\n<pre>{}</pre>", Text(&self.table()));
-        page(&format!("Sweep of {}", self.name), &body)
+        body
     }
 
     /// Where a value of the first parameter is on an axis: at its number, if all of that parameter have numbers and the
@@ -230,6 +223,23 @@ impl Swept {
             }
         }
     }
+}
+
+/// Rows of cells, the first of them heads, as a table in Markdown whose columns are as wide as their widest cell.
+pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
+    let columns = rows[0].len();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0).max(3);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for (number, row) in rows.iter().enumerate() {
+        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        let _ = writeln!(text, "| {} |", cells.join(" | "));
+        if number == 0 {
+            let lines: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
+            let _ = writeln!(text, "| {} |", lines.join(" | "));
+        }
+    }
+    text
 }
 
 /// The number that a text begins with, and the unit behind it.

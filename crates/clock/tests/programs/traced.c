@@ -59,7 +59,7 @@ static const struct {
 };
 enum { N = sizeof calls / sizeof *calls, EXECVE = N - 1, FUTEX = N - 4 };
 
-/* What the tracer does about the call, and how it waits. */
+/* Answers of the tracer to a call, and its way of waiting. */
 enum what { GO_ON, SKIP, FAIL, OTHER_ARGUMENT, OTHER_CALL, SLOW_CALL, DETACH, DOES };
 static const char *const does[] = { "lets it go on",   "skips it",           "lets it fail", "changes an argument",
 				    "makes it getppid", "makes it nanosleep", "detaches" };
@@ -90,7 +90,7 @@ static double seconds(void)
 	return t.tv_sec + t.tv_nsec / 1e9;
 }
 
-/* What came of a call, the registers that are its arguments, and about how long it took. */
+/* Outcome of a call, the registers that are its arguments, and about how long it took. */
 static void make(int i)
 {
 	double began = seconds();
@@ -290,7 +290,7 @@ int main(int argc, char **argv)
 		return argc > 2 ? attach(atoi(argv[2])) : wait_for_tracer();
 	const long options = PTRACE_O_TRACESECCOMP | PTRACE_O_TRACECLONE;
 	for (int i = 0; i < N; i++) {
-		/* What is traced can execute nothing under dilation (docs/clock-shown.md). */
+		/* A traced thread can execute nothing under dilation (docs/clock-shown.md). */
 		for (enum what what = i == EXECVE ? SKIP : GO_ON; what < DETACH; what++)
 			if (i != EXECVE || what != OTHER_ARGUMENT)
 				ask(i, what, what & 1, false, options);
