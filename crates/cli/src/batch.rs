@@ -312,8 +312,27 @@ fn worked(place: &Place) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(if worked == Worked::Nothing { NOTHING } else { 0 }))
 }
 
+/// Makes all runs that wait in a queue, and waits for those that somebody else makes; whether all are over, for an
+/// interruption ends it before.
+pub fn make_all(
+    queue: &mut Queue,
+    interrupts: &Interrupts,
+    mut over: impl FnMut(&Queue, &Job) -> Result<(), Failure>,
+) -> Result<bool, Failure> {
+    while interrupts.is_empty() {
+        match make_one(queue, interrupts)? {
+            Worked::Over(job) => over(queue, &job)?,
+            Worked::Again(_) => (),
+            Worked::Nothing if queue.jobs()?.iter().all(|job| job.state.is_over()) => return Ok(true),
+            // Whoever else works on it makes the last.
+            Worked::Nothing => std::thread::sleep(LOOK),
+        }
+    }
+    Ok(false)
+}
+
 /// Makes the next run that waits in a queue.
-pub fn make_one(queue: &mut Queue, interrupts: &Interrupts) -> Result<Worked, Failure> {
+fn make_one(queue: &mut Queue, interrupts: &Interrupts) -> Result<Worked, Failure> {
     let program = this_program()?;
     let run = |job: &Job| {
         let mut command = Command::new(&program);

@@ -3,16 +3,15 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use engine::{Interrupts, Rights};
-use queue::{Bound, Job, Next, Queue, Range, State, Sweep, Wanted, Worked, majority};
-use record::{RunDir, RunResult, Status, Verdict};
+use queue::{Bound, Job, Next, Queue, Range, State, Sweep, Wanted, majority};
+use record::{RunResult, Status, Verdict};
 use report::{Capacity, Hold, SweepRun, Swept, Tried, largest_effect, resource};
 
-use crate::batch::make_one;
+use crate::batch::make_all;
 use crate::failure::Failure;
-use crate::sweep::{QUEUE, words};
+use crate::sweep::{queue_in, run_of, words};
 use crate::terminal;
 
 /// Arguments of `diorama capacity`.
@@ -47,9 +46,11 @@ pub struct Args {
 
 /// Reads `5%` as 0.05.
 fn parse_precision(text: &str) -> Result<f64, String> {
-    let percent = text.strip_suffix('%').and_then(|number| number.parse::<f64>().ok());
-    let part = percent.filter(|percent| (0.0..100.0).contains(percent)).map(|percent| percent / 100.0);
-    part.ok_or_else(|| "write 5%; it has to be 0 or more, and less than 100".into())
+    let percent = text.parse().ok().filter(|bound: &report::Bound| bound.statistic.is_none()).map(|b| b.percent);
+    percent
+        .filter(|percent| *percent < 100.0)
+        .map(|percent| percent / 100.0)
+        .ok_or_else(|| "write 5%; it has to be 0 or more, and less than 100".into())
 }
 
 /// Runs the verb.
@@ -74,21 +75,19 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let out = std::path::absolute(out).map_err(|e| Failure::input(e.to_string()))?;
     // Uses the caller's rights for a directory that he can change.
     let _rights = Rights::of_caller(&out);
-    if !runs.is_in(&out)? {
-        runs.begin(&out)?;
-    }
-    let queue = Queue::open(&out.join(QUEUE))?;
+    let queue = queue_in(&out, &runs)?;
     let mut search = Search { name, out, range, hold, runs, queue, refused: BTreeMap::new() };
-    let bound = loop {
+    let found = loop {
         search.finish_jobs(&interrupts)?;
         let tried = search.tried()?;
         match search.range.next(&search.known(&tried), args.precision) {
-            Next::Found(bound) => break bound,
-            Next::Try(value) => search.begin(value, tried.get(&value).map_or(0, |outcomes| outcomes.len()))?,
+            Next::Found(bound) => break search.write(&tried, Some(bound))?,
+            Next::Try(value) => {
+                search.write(&tried, None)?;
+                search.begin(value, tried.get(&value).map_or(0, Vec::len))?;
+            }
         }
-        search.write(None)?;
     };
-    let found = search.write(Some(bound))?;
     terminal::print(format_args!("{}\n{}", found.answer(), found.table()))?;
     terminal::print(format_args!("results: {}\n", search.out.display()))?;
     let holds = found.bound[0].is_some();
@@ -109,8 +108,7 @@ fn of_value(runs: &Sweep, range: &Range, value: u64, repetition: u32) -> Vec<Str
 /// A run that was made.
 struct Made {
     job: Job,
-    /// `None`: it left none, why its log says.
-    result: Option<RunResult>,
+    run: SweepRun,
 }
 
 /// Runs of which is looked which come next.
@@ -128,38 +126,31 @@ struct Search {
 impl Search {
     /// Makes all runs that wait, or waits for whoever makes them.
     fn finish_jobs(&mut self, interrupts: &Interrupts) -> Result<(), Failure> {
-        loop {
-            if !interrupts.is_empty() {
-                engine::warn("the search is interrupted; the same command goes on with it");
-                return Err(engine::Error::interrupted().into());
+        let (out, path, name) = (self.out.join("runs"), &self.range.path, &self.name);
+        let over = |_: &Queue, job: &Job| {
+            let place = job.place.strip_prefix(&out).unwrap_or(&job.place);
+            terminal::say(format_args!("{name} capacity: {path}={}: {}", place.display(), job.state));
+            Ok(())
+        };
+        if !make_all(&mut self.queue, interrupts, over)? {
+            engine::warn("the search is interrupted; the same command goes on with it");
+            return Err(engine::Error::interrupted().into());
+        }
+        match self.queue.jobs()?.iter().find(|job| job.state == State::Cancelled) {
+            Some(job) => {
+                Err(Failure::failed(format!("job {} of {} was cancelled", job.id, self.queue.file().display())))
             }
-            let jobs = self.queue.jobs()?;
-            if let Some(job) = jobs.iter().find(|job| job.state == State::Cancelled) {
-                return Err(Failure::failed(format!(
-                    "job {} of {} was cancelled",
-                    job.id,
-                    self.queue.file().display()
-                )));
-            }
-            if jobs.iter().all(|job| job.state.is_over()) {
-                return Ok(());
-            }
-            match make_one(&mut self.queue, interrupts)? {
-                Worked::Over(job) => {
-                    let place = job.place.strip_prefix(self.out.join("runs")).unwrap_or(&job.place);
-                    let (path, name) = (&self.range.path, &self.name);
-                    terminal::say(format_args!("{name} capacity: {path}={}: {}", place.display(), job.state));
-                }
-                Worked::Again(_) => (),
-                Worked::Nothing => std::thread::sleep(Duration::from_millis(200)),
-            }
+            None => Ok(()),
         }
     }
 
     /// Adds the next repetition of a value, or notes that there can be no run of it.
     fn begin(&mut self, value: u64, made: usize) -> Result<(), Failure> {
         let words = of_value(&self.runs, &self.range, value, made as u32 + 1);
-        if let Err(e) = crate::run::check_later(&words) {
+        // Repetitions differ in the seed only.
+        if made == 0
+            && let Err(e) = crate::run::check_later(&words)
+        {
             self.refused.insert(value, e.message);
             return Ok(());
         }
@@ -179,8 +170,10 @@ impl Search {
                 let what = format!("{}: job {} is none of a search", self.queue.file().display(), job.id);
                 return Err(Failure::input(what));
             };
-            let result = RunDir::at(job.out()).result().ok();
-            tried.entry(value).or_default().push(Made { job, result });
+            let settings = vec![(self.range.path.clone(), self.range.shown(value))];
+            let of_value = tried.entry(value).or_default();
+            let run = run_of(&self.out, &job, settings, of_value.len() as u32 + 1);
+            of_value.push(Made { job, run });
         }
         Ok(tried)
     }
@@ -199,17 +192,15 @@ impl Search {
     fn references(&self, tried: &BTreeMap<u64, Vec<Made>>) -> Vec<Option<f64>> {
         let smallest = tried.get(&self.range.from).map_or(&[][..], Vec::as_slice);
         let median = |hold: &Hold| {
-            let results = smallest.iter().filter_map(|made| made.result.as_ref());
-            let mut values: Vec<f64> = results.filter_map(|run| hold.value(run)).collect();
-            values.sort_by(f64::total_cmp);
-            values.get(values.len() / 2).copied()
+            let results = smallest.iter().filter_map(|made| made.run.result.as_ref());
+            report::median(results.filter_map(|run| hold.value(run)).collect())
         };
         self.hold.iter().map(median).collect()
     }
 
     /// Whether it holds in a run, and a sentence on that.
     fn judge(&self, made: &Made, references: &[Option<f64>]) -> (bool, String) {
-        let Some(run) = &made.result else {
+        let Some(run) = &made.run.result else {
             let why = made.job.why.clone().unwrap_or_else(|| format!("it {}", made.job.state));
             return (false, format!("no result: {why}; {} says more", self.queue.log(made.job.id).display()));
         };
@@ -232,23 +223,23 @@ impl Search {
     }
 
     /// Writes what has come of it so far: a table, a page, a file for notebooks and one for programs.
-    fn write(&self, bound: Option<Bound>) -> Result<Capacity, Failure> {
-        let tried = self.tried()?;
-        let references = self.references(&tried);
+    fn write(&self, tried: &BTreeMap<u64, Vec<Made>>, bound: Option<Bound>) -> Result<Capacity, Failure> {
+        let references = self.references(tried);
         let mut values: BTreeMap<u64, Tried> = BTreeMap::new();
-        for (value, made) in &tried {
+        for (value, made) in tried {
             let said: Vec<(bool, String)> = made.iter().map(|made| self.judge(made, &references)).collect();
             let held = said.iter().filter(|(holds, _)| *holds).count();
             let most = held * 2 > said.len();
             let says = said.into_iter().find(|(holds, _)| *holds == most).map_or(String::new(), |(_, says)| says);
-            let cores = made.iter().filter_map(|made| cores_used(made.result.as_ref()?)).next();
+            let cores = made.iter().filter_map(|made| cores_used(made.run.result.as_ref()?)).next();
             values.insert(*value, Tried { value: self.range.shown(*value), held: [held, made.len()], cores, says });
         }
         for (value, why) in &self.refused {
             let shown = self.range.shown(*value);
             values.insert(*value, Tried { value: shown, held: [0, 0], cores: None, says: why.clone() });
         }
-        let swept = Swept { name: self.name.clone(), runs: self.runs(&tried) };
+        let runs = tried.values().flatten().map(|made| made.run.clone());
+        let swept = Swept { name: self.name.clone(), runs: runs.collect() };
         // The side on which it holds is the upper one of TDFs.
         let (holds, not) = match (bound, self.range.holds_above()) {
             (None, _) => (None, None),
@@ -260,7 +251,7 @@ impl Search {
             path: self.range.path.clone(),
             holds: if what.is_empty() { "trustworthy".into() } else { what.join(", ") },
             bound: [holds, not].map(|value| value.map(|value| self.range.shown(value))),
-            ended_by: not.map_or(String::new(), |value| self.cause(value, &tried, &references)),
+            ended_by: not.map_or(String::new(), |value| self.cause(value, tried, &references)),
             tried: values.into_values().collect(),
             swept,
         };
@@ -276,20 +267,6 @@ impl Search {
         Ok(found)
     }
 
-    /// The runs as those of a sweep.
-    fn runs(&self, tried: &BTreeMap<u64, Vec<Made>>) -> Vec<SweepRun> {
-        let of = |(value, made): (&u64, &Vec<Made>)| {
-            let settings = vec![(self.range.path.clone(), self.range.shown(*value))];
-            let run = |(number, made): (u32, &Made)| {
-                let place = made.job.out();
-                let place = place.strip_prefix(&self.out).unwrap_or(&place).display().to_string();
-                SweepRun { settings: settings.clone(), repetition: number, place, result: made.result.clone() }
-            };
-            (1..).zip(made).map(run).collect::<Vec<_>>()
-        };
-        tried.iter().flat_map(of).collect()
-    }
-
     /// Names the resource wanting at the first value at which it does not hold, with the evidence of a run there.
     fn cause(&self, value: u64, tried: &BTreeMap<u64, Vec<Made>>, references: &[Option<f64>]) -> String {
         if let Some(why) = self.refused.get(&value) {
@@ -297,8 +274,8 @@ impl Search {
         }
         let made = tried.get(&value).map_or(&[][..], Vec::as_slice);
         let judged = made.iter().map(|made| (made, self.judge(made, references)));
-        let Some((run, (_, says))) = judged.into_iter().find(|(_, (holds, _))| !holds) else { return String::new() };
-        match run.result.as_ref().filter(|run| run.status == Status::Ok).and_then(largest_effect) {
+        let Some((made, (_, says))) = judged.into_iter().find(|(_, (holds, _))| !holds) else { return String::new() };
+        match made.run.result.as_ref().filter(|run| run.status == Status::Ok).and_then(largest_effect) {
             Some((check, percent)) if percent >= 1.0 => {
                 format!("{} ({check}, up to {percent:.1} %): {says}", resource(check))
             }

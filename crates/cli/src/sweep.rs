@@ -4,16 +4,16 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use engine::Rights;
-use queue::{Axis, Point, Queue, State, Sweep, Wanted, Worked};
+use queue::{Axis, Job, Point, Queue, State, Sweep, Wanted};
 use record::RunDir;
 use report::{SweepRun, Swept};
 
-use crate::batch::make_one;
+use crate::batch::make_all;
 use crate::failure::Failure;
 use crate::terminal;
 
 /// The queue of a sweep, in its directory.
-pub const QUEUE: &str = "queue.db";
+const QUEUE: &str = "queue.db";
 
 /// Arguments of `diorama sweep`.
 #[derive(clap::Args, Debug)]
@@ -52,10 +52,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let out = std::path::absolute(out).map_err(|e| Failure::input(e.to_string()))?;
     // Uses the caller's rights for a directory that he can change.
     let _rights = Rights::of_caller(&out);
-    if !sweep.is_in(&out)? {
-        sweep.begin(&out)?;
-    }
-    let mut queue = Queue::open(&out.join(QUEUE))?;
+    let mut queue = queue_in(&out, &sweep)?;
     let dir = std::env::current_dir().map_err(|e| Failure::input(e.to_string()))?;
     if queue.jobs()?.is_empty() {
         let job = |point: &Point| Wanted { dir: dir.clone(), words: words(&sweep, point), priority: 0 };
@@ -63,34 +60,41 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
         queue.add(points.iter().map(job), |id, _| out.join(&points[id as usize - 1].place))?;
     }
     queue.retry()?;
-    let done = |queue: &Queue| Ok::<_, Failure>(queue.jobs()?.iter().filter(|job| job.state.is_over()).count());
-    loop {
-        if !interrupts.is_empty() {
-            written(&name, &out, &points, &queue)?;
-            engine::warn("the sweep is interrupted; the same command goes on with it");
-            return Err(engine::Error::interrupted().into());
-        }
-        match make_one(&mut queue, &interrupts)? {
-            Worked::Over(job) => {
-                let point = &points[job.id as usize - 1];
-                let (code, of) = (done(&queue)?, points.len());
-                let state = match job.state {
-                    State::Done => "done".into(),
-                    state => format!("{state}; {} says why", queue.log(job.id).display()),
-                };
-                terminal::say(format_args!("{name} sweep: {code} of {of}: {}: {state}", told(point)));
-            }
-            Worked::Again(_) => (),
-            Worked::Nothing if done(&queue)? == points.len() => break,
-            // Whoever else works on it makes the last.
-            Worked::Nothing => std::thread::sleep(std::time::Duration::from_millis(200)),
-        }
+    let over = |queue: &Queue, job: &Job| {
+        let point = &points[job.id as usize - 1];
+        let (done, of) = (queue.jobs()?.iter().filter(|job| job.state.is_over()).count(), points.len());
+        let state = match job.state {
+            State::Done => "done".into(),
+            state => format!("{state}; {} says why", queue.log(job.id).display()),
+        };
+        terminal::say(format_args!("{name} sweep: {done} of {of}: {}: {state}", told(point)));
+        Ok(())
+    };
+    if !make_all(&mut queue, &interrupts, over)? {
+        written(&name, &out, &points, &queue)?;
+        engine::warn("the sweep is interrupted; the same command goes on with it");
+        return Err(engine::Error::interrupted().into());
     }
     let swept = written(&name, &out, &points, &queue)?;
     terminal::print(format_args!("{}\n", swept.table()))?;
     terminal::print(format_args!("results: {}\n", out.display()))?;
     let failed = queue.jobs()?.iter().any(|job| job.state != State::Done);
     Ok(ExitCode::from(u8::from(failed)))
+}
+
+/// Opens the queue of a sweep in its directory, and begins it there if the directory is new or empty.
+pub fn queue_in(out: &Path, sweep: &Sweep) -> Result<Queue, Failure> {
+    if !sweep.is_in(out)? {
+        sweep.begin(out)?;
+    }
+    Ok(Queue::open(&out.join(QUEUE))?)
+}
+
+/// The run of a job, of which there may be no result: it was cut, or has that of an earlier try.
+pub fn run_of(out: &Path, job: &Job, settings: Vec<(String, String)>, repetition: u32) -> SweepRun {
+    let place = job.out();
+    let shown = place.strip_prefix(out).unwrap_or(&place).display().to_string();
+    SweepRun { settings, repetition, place: shown, result: RunDir::at(&place).result().ok() }
 }
 
 /// A point in words, for messages.
@@ -119,13 +123,7 @@ pub fn words(sweep: &Sweep, point: &Point) -> Vec<String> {
 /// Writes what has come of it so far: a table, a page, and a file for notebooks.
 fn written(name: &str, out: &Path, points: &[Point], queue: &Queue) -> Result<Swept, Failure> {
     let jobs = queue.jobs()?;
-    let runs = points.iter().zip(&jobs).map(|(point, job)| {
-        let place = job.out();
-        let shown = place.strip_prefix(out).unwrap_or(&place).display().to_string();
-        // Of one that was cut there is none, or that of an earlier try.
-        let result = RunDir::at(&place).result().ok();
-        SweepRun { settings: point.settings.clone(), repetition: point.repetition, place: shown, result }
-    });
+    let runs = points.iter().zip(&jobs).map(|(point, job)| run_of(out, job, point.settings.clone(), point.repetition));
     let swept = Swept { name: name.to_owned(), runs: runs.collect() };
     for (file, text) in [("table.md", swept.table()), ("sweep.csv", swept.csv()), ("sweep.html", swept.page())] {
         let path = out.join(file);

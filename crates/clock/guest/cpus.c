@@ -117,7 +117,6 @@ void bind_thread(const struct cpu_set *cpus)
 		own->cpus = *cpus;
 }
 
-/* All threads, if they have one filter so far; else this one. */
 static void trap_births(void)
 {
 	static const struct sock_filter code[] = {
@@ -131,11 +130,7 @@ static void trap_births(void)
 		{ BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW },
 		TRAP_OUTSIDE,
 	};
-	struct sock_fprog program = { sizeof code / sizeof *code, (struct sock_filter *)code };
-	long all = syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER,
-			   SECCOMP_FILTER_FLAG_TSYNC | SECCOMP_FILTER_FLAG_SPEC_ALLOW, &program);
-	if (all != 0)
-		syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_SPEC_ALLOW, &program);
+	add_filter(code, sizeof code / sizeof *code);
 }
 
 void hand_on_cpus(void)

@@ -255,7 +255,13 @@ void show_messages(u64 messages, long n);
 void show_tcp_info(u64 info, i32 len);
 /* settings/legacy.c: setsockopt and getsockopt of a table of iptables. */
 long call_table_option(struct call *c);
-/* settings/calls.c: whether reading from a descriptor may have trapped for what is read. */
+/*
+ * settings/calls.c: one more filter for all threads, if they have the same ones so far, and else for this one; whether
+ * all have it.
+ */
+struct sock_filter;
+bool add_filter(const struct sock_filter *code, u64 count);
+/* And whether reading from a descriptor may have trapped for what is read. */
 bool is_trapped(u64 fd);
 /*
  * settings/sysctl.c: whether a path may be of a setting; and what stands for its descriptor, if it is one, that was

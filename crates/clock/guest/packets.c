@@ -33,7 +33,6 @@ struct cmsghdr {
 	i32 level, type;
 };
 
-/* All threads, if they have one filter so far; else this one. */
 static void trap_receiving(void)
 {
 	static const struct sock_filter code[] = {
@@ -46,14 +45,9 @@ static void trap_receiving(void)
 		{ BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW },
 		TRAP_OUTSIDE,
 	};
-	struct sock_fprog program = { sizeof code / sizeof *code, (struct sock_filter *)code };
 	if (STATE->traps_receiving)
 		return;
-	long all = syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER,
-			   SECCOMP_FILTER_FLAG_TSYNC | SECCOMP_FILTER_FLAG_SPEC_ALLOW, &program);
-	if (all != 0)
-		syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_SPEC_ALLOW, &program);
-	STATE->traps_receiving = all == 0;
+	STATE->traps_receiving = add_filter(code, sizeof code / sizeof *code);
 }
 
 long call_timestamp_option(struct call *c)

@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use record::{CheckName, RunResult, Status};
 
-use crate::compare::Statistic;
+use crate::compare::{Bound, Statistic};
+use crate::require::no_metric;
 use crate::wording::significant;
 
 /// A number of a metric, and how far it may be from what it was in a reference.
@@ -20,14 +21,10 @@ pub struct Hold {
 
 impl Hold {
     /// Fails if an experiment with metrics of these names has none of this one.
-    pub fn check<'a>(&self, metrics: impl Iterator<Item = &'a str>) -> Result<(), String> {
-        let names: Vec<&str> = metrics.collect();
-        match names.contains(&self.metric.as_str()) {
+    pub fn check<'a>(&self, metrics: impl Iterator<Item = &'a str> + Clone) -> Result<(), String> {
+        match metrics.clone().any(|name| name == self.metric) {
             true => Ok(()),
-            false if names.is_empty() => Err(format!("`{self}`: the experiment has no metrics")),
-            false => {
-                Err(format!("`{self}`: the experiment has no metric `{}`: it has {}", self.metric, names.join(", ")))
-            }
+            false => Err(no_metric(self, &self.metric, metrics)),
         }
     }
 
@@ -62,10 +59,10 @@ impl FromStr for Hold {
             Some((metric, name)) => (metric, Statistic::named(name).ok_or_else(wrong)?),
             None => (what, Statistic::Mean),
         };
-        let percent = percent.strip_suffix('%').and_then(|p| p.trim().parse().ok()).ok_or_else(wrong)?;
-        match !metric.is_empty() && f64::is_finite(percent) && percent >= 0.0 {
-            true => Ok(Hold { metric: metric.into(), statistic, percent, text: text.into() }),
-            false => Err(wrong()),
+        let Bound { percent, .. } = percent.parse().map_err(|_| wrong())?;
+        match metric.is_empty() {
+            true => Err(wrong()),
+            false => Ok(Hold { metric: metric.into(), statistic, percent, text: text.into() }),
         }
     }
 }

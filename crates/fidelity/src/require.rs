@@ -61,12 +61,7 @@ impl Requirement {
         let Requirement::Metric(limit) = self else { return Ok(()) };
         match metrics.clone().find(|(name, _)| *name == limit.metric) {
             Some((_, unit)) => limit.factor(unit).map(drop),
-            None => {
-                let names: Vec<_> = metrics.map(|(name, _)| name).collect();
-                let names =
-                    if names.is_empty() { "it has none".into() } else { format!("it has {}", names.join(", ")) };
-                Err(format!("`{self}`: the experiment has no metric `{}`: {names}", limit.metric))
-            }
+            None => Err(no_metric(self, &limit.metric, metrics.map(|(name, _)| name))),
         }
     }
 
@@ -86,6 +81,13 @@ impl Requirement {
         };
         Finding { requirement: self.to_string(), met, says }
     }
+}
+
+/// Says that an experiment with metrics of these names lacks one that somebody asks for.
+pub(crate) fn no_metric<'a>(asked: &dyn fmt::Display, metric: &str, names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<_> = names.collect();
+    let names = if names.is_empty() { "it has none".into() } else { format!("it has {}", names.join(", ")) };
+    format!("`{asked}`: the experiment has no metric `{metric}`: {names}")
 }
 
 impl Limit {

@@ -30,6 +30,7 @@ pub use error::Error;
 pub use fidelity::compare::{Bound, Comparison, MetricComparison, Statistic, Statistics};
 pub use fidelity::hold::{Hold, largest_effect, resource};
 pub use fidelity::require::{Finding, Requirement};
+pub use fidelity::statistics::median;
 pub use fidelity::wording::significant;
 pub use junit::{Tested, junit};
 pub use run::write_report;

@@ -34,8 +34,7 @@ struct msghdr {
 	u32 flags, pad2;
 };
 
-/* All threads, if they have the same filters so far; else this one. */
-static bool install(const struct sock_filter *code, u64 count)
+bool add_filter(const struct sock_filter *code, u64 count)
 {
 	struct sock_fprog program = { (u16)count, (struct sock_filter *)code };
 	long all = syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER,
@@ -71,7 +70,7 @@ static void trap_from(u32 first)
 	};
 	if (STATE->traps_from == first)
 		return;
-	if (install(code, sizeof code / sizeof *code))
+	if (add_filter(code, sizeof code / sizeof *code))
 		STATE->traps_from = first;
 }
 
@@ -79,7 +78,7 @@ void trap_output(void)
 {
 	static const struct sock_filter code[] = { BEGIN, IF_CALL(writev, 1), IF_CALL(write, 0), END(1, 1) };
 	if (!STATE->traps_output)
-		STATE->traps_output = install(code, sizeof code / sizeof *code);
+		STATE->traps_output = add_filter(code, sizeof code / sizeof *code);
 }
 
 long trap_descriptor(long fd)

@@ -45,7 +45,7 @@ struct registers {
 	u64 r15, r14, r13, r12, rbp, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi, orig_rax, rip, rest[10];
 };
 
-/* Has ptrace trap, and what waits for the traced. All threads, if they have the same filters; else this one. */
+/* Has ptrace trap, and what waits for the traced. */
 static void trap_tracing(void)
 {
 	static const struct sock_filter code[] = {
@@ -59,16 +59,11 @@ static void trap_tracing(void)
 		{ BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW },
 		TRAP_OUTSIDE,
 	};
-	struct sock_fprog program = { sizeof code / sizeof *code, (struct sock_filter *)code };
 	if (STATE->traces)
 		return;
 	/* Where it waits without a signal, it would not be asked. */
 	restore_sites();
-	long all = syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER,
-			   SECCOMP_FILTER_FLAG_TSYNC | SECCOMP_FILTER_FLAG_SPEC_ALLOW, &program);
-	if (all != 0)
-		syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_SPEC_ALLOW, &program);
-	STATE->traces = all == 0;
+	STATE->traces = add_filter(code, sizeof code / sizeof *code);
 }
 
 /* A thread that has stopped where it tells of a call: the call that the tracer has left is judged, and no more. */
