@@ -101,6 +101,36 @@ fn faults_begin_and_end_as_the_file_says() {
     assert_eq!(kinds, [2, 2, 2, 1, 6, 0], "{events}");
 }
 
+/// Events of one instant, of which the first starts what the second ends.
+const AT_ONCE: &str = r#"
+name: at-once
+tdf: 2
+machines: { m: { speed: 0.2, memory: 64MiB } }
+nodes:
+  a: { machine: m, run: [sleep, "100"] }
+  b: { machine: m, run: [sleep, "100"] }
+events:
+  - { at: 100ms, node: a, do: kill }
+  - { at: 500ms, node: a, do: start }
+  - { at: 500ms, node: a, do: kill }
+  - { at: 1s, node: b, do: start }
+  - { at: 2s, do: end }
+ends: { limit: 60s }
+"#;
+
+#[test]
+fn events_of_one_instant_happen_in_their_order() {
+    let lab = Lab::new(AT_ONCE);
+    let run = lab.diorama(&["run", "lab", "--out", "runs/at-once"]);
+    assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
+    let text = lab.read("runs/at-once/events.jsonl");
+    let of_a = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let of_a: Vec<_> = of_a.filter(|event| event["target"] == "a").collect();
+    let kinds: Vec<_> = of_a.iter().filter_map(|event| event["event"].as_str()).collect();
+    assert_eq!(kinds, ["start", "kill", "exit", "start", "kill", "exit"], "{text}");
+    assert!(of_a[5]["virtual_s"].as_f64().unwrap() < 1.9, "it ended when it was killed, and not with the run: {text}");
+}
+
 const WHEN: &str = r#"
 name: when
 tdf: 2

@@ -187,7 +187,7 @@ impl Run<'_> {
         prepared.is_ok()
     }
 
-    /// Does what the schedule says is due.
+    /// Does what the schedule says is due, in its order.
     fn act(&mut self, now: VirtualInstant, steps: &mut Steps) -> Result<Option<Ending>> {
         let (mut starts, mut programs) = (Vec::new(), Vec::new());
         let mut ending = None;
@@ -200,6 +200,10 @@ impl Run<'_> {
         });
         self.change_links(&changes.collect::<Vec<_>>())?;
         for action in actions {
+            // Nodes start together, but before anything else is done to one of them.
+            if action.node().is_some_and(|node| starts.iter().any(|start: &Start| start.node == node)) {
+                self.start_nodes(std::mem::take(&mut starts))?;
+            }
             match action {
                 Action::Start(node) => starts.push(Start { node, how: How::First }),
                 Action::Restart(node) => starts.push(Start { node, how: How::Again }),
@@ -247,13 +251,28 @@ impl Run<'_> {
                 Action::End(how) => ending = Some(how),
             }
         }
-        if !starts.is_empty() {
-            for start in &starts {
-                let what = if start.how == How::Boot { "power-on" } else { "start" };
-                self.event(what, Some(start.node), serde_json::Value::Null);
+        self.start_nodes(starts)?;
+        let experiment = self.experiment;
+        // Last, for a node may have started at the same moment.
+        for event in programs {
+            if let EventAction::Program { node, program, act } = &experiment.events[event].action {
+                self.change_program(*node, program, act)?;
+                steps.begin(experiment.events[event].step);
             }
-            self.site.start(&starts)?;
         }
+        Ok(ending)
+    }
+
+    /// Starts nodes, and then the programs beside their own.
+    fn start_nodes(&mut self, starts: Vec<Start>) -> Result<()> {
+        if starts.is_empty() {
+            return Ok(());
+        }
+        for start in &starts {
+            let what = if start.how == How::Boot { "power-on" } else { "start" };
+            self.event(what, Some(start.node), serde_json::Value::Null);
+        }
+        self.site.start(&starts)?;
         let experiment = self.experiment;
         // Receivers are there before anything is sent, as far as nodes start at one moment.
         for receives in [true, false] {
@@ -263,14 +282,7 @@ impl Run<'_> {
                 }
             }
         }
-        // Last, for a node may have started at the same moment.
-        for event in programs {
-            if let EventAction::Program { node, program, act } = &experiment.events[event].action {
-                self.change_program(*node, program, act)?;
-                steps.begin(experiment.events[event].step);
-            }
-        }
-        Ok(ending)
+        Ok(())
     }
 
     /// Has happen what somebody asks for during the run, or as soon as a node lets it; the virtual time of that, in

@@ -99,6 +99,19 @@ pub enum Action {
     End(Ending),
 }
 
+impl Action {
+    /// The node to whose processes something is done; none if to nobody's, or if that comes after all others.
+    pub fn node(&self) -> Option<NodeIndex> {
+        match *self {
+            Action::Start(node) | Action::Restart(node) | Action::Boot(node) => Some(node),
+            Action::Terminate(node) | Action::Kill(node) | Action::CutPower(node) | Action::Pause(node, _) => {
+                Some(node)
+            }
+            _ => None,
+        }
+    }
+}
+
 /// Why a run is over.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ending {
@@ -168,6 +181,8 @@ pub struct Schedule {
     graces: BTreeMap<(VirtualInstant, NodeIndex), ()>,
     /// Events that wait for the end of a step, and how long after that they happen.
     waiting: Vec<(usize, VirtualDuration, Event)>,
+    /// When it begins.
+    from: VirtualInstant,
     limit: VirtualInstant,
     /// An event has ended the run.
     ended: bool,
@@ -195,7 +210,8 @@ impl Schedule {
             })
             .collect();
         let (graces, waiting) = (BTreeMap::new(), Vec::new());
-        Schedule { nodes, events: events.into(), graces, waiting, limit, ended: false, over: false }
+        let from = VirtualInstant::ZERO;
+        Schedule { nodes, events: events.into(), graces, waiting, from, limit, ended: false, over: false }
     }
 
     /// Adds events that wait for steps: which one, and how long after its end they happen.
@@ -215,6 +231,7 @@ impl Schedule {
     /// The schedule of a run that goes on with an earlier one, in which all has happened until `at`: nodes that ran
     /// then are started again, in their order. Nodes without power are to lose it before anything else happens.
     pub fn go_on(mut self, at: VirtualInstant, kept: &[SuspendedNode]) -> Schedule {
+        self.from = at;
         self.events.retain(|(when, _)| *when > at);
         for (node, kept) in self.nodes.iter_mut().zip(kept) {
             node.cut_short = kept.cut_short;
@@ -282,7 +299,10 @@ impl Schedule {
         self.events.insert(place, (at, event));
     }
 
-    /// Actions that are due at `now`. To be called at the start, at every deadline and after every report.
+    /// Actions that are due at `now`, in their order. To be called at the start, at every deadline and after every report.
+    ///
+    /// However late that is: nodes that start with the run do so before what happens later, so that a `stop` a moment
+    /// after the start ends a node and does not keep it from starting.
     pub fn advance(&mut self, now: VirtualInstant) -> Vec<Action> {
         let mut actions = Vec::new();
         if self.over {
@@ -291,7 +311,10 @@ impl Schedule {
         while let Some((at, _)) = self.events.front()
             && *at <= now
         {
-            let (_, event) = self.events.pop_front().expect("just seen");
+            let (at, event) = self.events.pop_front().expect("just seen");
+            if at > self.from {
+                self.start_what_can(&mut actions);
+            }
             self.happen(event, now, &mut actions);
         }
         while let Some((&(at, node), ())) = self.graces.first_key_value()
@@ -523,6 +546,18 @@ mod tests {
     }
 
     #[test]
+    fn nodes_start_before_what_happens_later_however_late_that_is_looked_at() {
+        let stop = |s| vec![(at(s), Event::Stop(0)), (at(s), Event::Kill(1))];
+        let mut late = server_and_clients(stop(1));
+        // The client waits for the server, which has still to become ready, and so is kept from starting.
+        assert_eq!(late.advance(at(2)), [Action::Start(0), Action::Terminate(0)]);
+        assert_eq!(late.advance(at(3)), []);
+        // At the start itself both are kept from it.
+        let mut at_once = server_and_clients(stop(0));
+        assert_eq!(at_once.advance(at(2)), [Action::Start(2)]);
+    }
+
+    #[test]
     fn a_node_that_fails_ends_the_run_but_one_that_was_killed_does_not() {
         let mut schedule = server_and_clients(vec![(at(2), Event::Kill(1))]);
         schedule.advance(at(0));
@@ -658,9 +693,11 @@ mod tests {
         assert_eq!(schedule.advance(at(0)), [Action::Start(0)]);
         assert_eq!(schedule.advance(at(1)), []);
         assert_eq!(schedule.advance(at(2)), [Action::Start(1)]);
-        // Nothing else if a busy machine sees both events too late, before it has started anything.
-        let events = vec![(at(1), Event::Stop(0)), (at(2), Event::Start(0))];
-        assert_eq!(server_and_clients(events).advance(at(3)), [Action::Start(0)]);
+        // A busy machine may see both events late, before it has started anything: one that was to run does, and again.
+        let mut late = server_and_clients(vec![(at(1), Event::Stop(0)), (at(2), Event::Start(0))]);
+        assert_eq!(late.advance(at(3)), [Action::Start(0), Action::Terminate(0)]);
+        late.exited(0, Exit::Signal(15));
+        assert_eq!(late.advance(at(3)), [Action::Restart(0)]);
     }
 
     #[test]
