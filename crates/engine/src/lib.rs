@@ -14,10 +14,10 @@ pub use host::{one_line, visible, warn};
 pub use load::{Description, Opened, load};
 pub use machine::{
     CoreLocks, Error as MachineError, Files, ImageContents, ImageFile, ImageSource, Interrupts, KeptAbout, Listed,
-    ListedImage, LiveRun, LocalSite, SuspendedState, Wanted, become_helper, begun, damaged, damaged_images, doctor,
-    event, exec, find_live, find_run, host_speed, idle_s, image_reference, images, installed, interrupts, kept_image,
-    live_runs, make_state_directory, print_logs, pull_image, read_experiment, remove_damaged, remove_image, save_image,
-    set_apart, setting_up, suspended_runs, swap_out, sweep, take_suspended,
+    ListedImage, LiveRun, LocalSite, Progress, SuspendedState, Wanted, become_helper, begun, damaged, damaged_images,
+    doctor, event, exec, find_live, find_run, host_speed, idle_s, image_reference, images, installed, interrupts,
+    kept_image, live_runs, make_state_directory, print_logs, progress, pull_image, read_experiment, remove_damaged,
+    remove_image, save_image, sees_live_runs, set_apart, setting_up, suspended_runs, swap_out, sweep, take_suspended,
 };
 pub use model::Experiment;
 pub use plan::{self, Facts, PLANNED_USABLE, Plan, SMALLEST_SHARE};

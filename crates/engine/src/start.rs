@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use crossbeam_channel::{Receiver, unbounded};
 use host::warn;
 use machine::{
-    CoreLocks, Files, LiveRun, LocalSite, Place, Registration, Requests, RunRequest, Visitors, with_live_directories,
+    CoreLocks, Files, LiveRun, LocalSite, Place, Progress, Registration, Requests, RunRequest, Visitors,
+    with_live_directories,
 };
 use model::Experiment;
 use plan::Plan;
@@ -79,7 +80,11 @@ pub fn run_through(
         let why = Some("the run was interrupted while it was set up".into());
         drop(last.write_result(&RunResult { why, ..none }));
     });
-    let mut tell = |notice: &Notice| {
+    let mut progress = place.registration.progress_file();
+    let mut tell = move |notice: &Notice| {
+        if let Some(now) = where_it_is(notice) {
+            progress.write(&now);
+        }
         // Its clock goes, and it looks for interrupts from now on.
         if matches!(notice, Notice::Tick(_)) {
             machine::set_up();
@@ -101,6 +106,21 @@ pub fn run_through(
         let _ = dir.write_result(&RunResult { why: Some(e.to_string()), ..unmeasured });
     }
     outcome
+}
+
+/// A notice as who watches the run gets it.
+fn where_it_is(notice: &Notice) -> Option<Progress> {
+    match notice {
+        Notice::Step(step) => Some(Progress { step: Some(step.clone()), ..Progress::default() }),
+        Notice::Tick(tick) => Some(Progress {
+            step: None,
+            virtual_s: Some(tick.virtual_now.as_secs_f64()),
+            end_s: tick.expected_end.map(|(end, _)| end.as_secs_f64()),
+            left_real_s: tick.expected_end.map(|(_, left)| left.as_secs_f64()),
+            running: Some(tick.running.0),
+        }),
+        Notice::Kept => Some(Progress { step: Some("its nodes are kept".into()), ..Progress::default() }),
+    }
 }
 
 /// Chooses the directory of a run, and makes the run known by it.

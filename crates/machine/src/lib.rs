@@ -40,12 +40,12 @@ pub use images::{
     remove_image, save_image,
 };
 pub use interrupt::{Interrupts, listen as interrupts, set_up, setting_up};
-pub use live::{LiveRun, begun, idle_s, live_runs, with_live_directories};
+pub use live::{LiveRun, Progress, begun, idle_s, live_runs, progress, sees_live_runs, with_live_directories};
 pub use local::{LocalSite, Place};
 pub use logs::{find_live, find_run, print as print_logs};
 pub use node::Inspected as ImageContents;
 pub use places::make_state_directory;
-pub use registry::{CoreLocks, Registration};
+pub use registry::{CoreLocks, ProgressFile, Registration};
 pub use request_client::{event, swap_out};
 pub use requests::{Request, Requests};
 pub use site::KeptAbout;

@@ -15,6 +15,29 @@ use crate::places::{LIVE, STATE, lock_file, private_dir};
 /// The file of a live run that says for how long nobody has done anything in it.
 pub(crate) const IDLE: &str = "idle";
 
+/// The file of a live run that says where it is.
+pub(crate) const PROGRESS: &str = "progress.json";
+
+/// Where a live run is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    /// The step that is being done before t = 0 or after the end; none while its clock goes.
+    #[serde(default)]
+    pub step: Option<String>,
+    /// Virtual seconds since t = 0.
+    #[serde(default)]
+    pub virtual_s: Option<f64>,
+    /// The virtual second at which it will probably end; none if it is not to end by itself.
+    #[serde(default)]
+    pub end_s: Option<f64>,
+    /// How many real seconds are left until then.
+    #[serde(default)]
+    pub left_real_s: Option<f64>,
+    /// How many nodes run.
+    #[serde(default)]
+    pub running: Option<usize>,
+}
+
 /// A live run, as other commands need to know it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LiveRun {
@@ -46,6 +69,11 @@ pub fn live_runs() -> Vec<LiveRun> {
         .collect()
 }
 
+/// Whether the caller may know which runs live.
+pub fn sees_live_runs() -> bool {
+    !fs::read_dir(LIVE).is_err_and(|e| e.kind() == std::io::ErrorKind::PermissionDenied)
+}
+
 /// Does `work`, given the directories where the results of the live runs go, while no other run registers itself or
 /// chooses its place.
 pub fn with_live_directories<R>(work: impl FnOnce(&[PathBuf]) -> Result<R>) -> Result<R> {
@@ -73,6 +101,12 @@ pub fn begun(run: &LiveRun) -> Option<std::time::SystemTime> {
 pub fn idle_s(run: &LiveRun) -> Option<f64> {
     let text = fs::read_to_string(Path::new(LIVE).join(&run.id).join(IDLE)).ok()?;
     text.parse().ok().filter(|s: &f64| s.is_finite() && *s >= 0.0)
+}
+
+/// Where a run is; none before that is known.
+pub fn progress(run: &LiveRun) -> Option<Progress> {
+    let text = fs::read(Path::new(LIVE).join(&run.id).join(PROGRESS)).ok()?;
+    serde_json::from_slice(&text).ok()
 }
 
 /// Opens the registry's own lock, held while runs are registered or swept so that neither sees the other half done.

@@ -8,6 +8,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use host::cgroup::Tree;
 use host::cores::named;
@@ -15,7 +16,7 @@ use rustix::fs::{FlockOperation, flock};
 use site::Suspended;
 
 use crate::error::{Error, Result};
-use crate::live::{IDLE, LiveRun, live_runs, open_registry};
+use crate::live::{IDLE, LiveRun, PROGRESS, Progress, live_runs, open_registry};
 use crate::places::{LIVE, STATE, disks_of, lock_file, private_dir, unused_id};
 use crate::suspended::{self, Files};
 use crate::sweep::{remove_run, sweep_dead};
@@ -222,15 +223,45 @@ impl Registration {
 
     /// Makes the run findable by its name and directory.
     pub fn publish(&self, run: &LiveRun) -> Result<()> {
-        let path = self.live.join("run.json");
-        let partial = self.live.join("run.json.new");
-        let text = serde_json::to_vec_pretty(run).map_err(Error::io("run.json"))?;
-        let write = || -> io::Result<()> {
-            File::create(&partial)?.write_all(&text)?;
-            fs::rename(&partial, &path)
-        };
-        write().map_err(Error::file(&path, "write"))
+        write_whole(&self.live.join("run.json"), run)
     }
+
+    /// Where it is written where the run is.
+    pub fn progress_file(&self) -> ProgressFile {
+        ProgressFile { path: self.live.join(PROGRESS), written: None }
+    }
+}
+
+/// The file that says where a run is.
+#[derive(Debug)]
+pub struct ProgressFile {
+    path: PathBuf,
+    written: Option<Instant>,
+}
+
+/// It is written so often at most while only numbers change.
+const PROGRESS_EVERY: Duration = Duration::from_millis(500);
+
+impl ProgressFile {
+    /// Writes it, if what it says is old. What cannot be written is only missed by who watches the run.
+    pub fn write(&mut self, progress: &Progress) {
+        if progress.step.is_some() || self.written.is_none_or(|at| at.elapsed() >= PROGRESS_EVERY) {
+            // Once its clock goes, it is told at once.
+            self.written = progress.step.is_none().then(Instant::now);
+            let _ = write_whole(&self.path, progress);
+        }
+    }
+}
+
+/// Writes a file that is whole for whoever reads it.
+fn write_whole(path: &Path, what: &impl serde::Serialize) -> Result<()> {
+    let partial = path.with_added_extension("new");
+    let text = serde_json::to_vec_pretty(what).map_err(Error::io(path.display()))?;
+    let write = || -> io::Result<()> {
+        File::create(&partial)?.write_all(&text)?;
+        fs::rename(&partial, path)
+    };
+    write().map_err(Error::file(path, "write"))
 }
 
 impl Drop for Registration {

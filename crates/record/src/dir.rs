@@ -20,15 +20,15 @@ use crate::speed::{self, SpeedInterval, SpeedLog};
 const EXPERIMENT: &str = "experiment.yaml";
 const PLAN: &str = "plan.json";
 pub(crate) const RESULT: &str = "result.json";
-const EVENTS: &str = "events.jsonl";
+pub(crate) const EVENTS: &str = "events.jsonl";
 const PIPES: &str = "pipes.csv";
 const PORTS: &str = "ports.csv";
 const METRICS: &str = "metrics";
 /// In [`METRICS`], so no metric may have this name.
 const PIPE_INTERVALS: &str = "pipes.csv";
-const SPEED: &str = "speed.csv";
-const DISKS: &str = "disks.csv";
-const NODE_INTERVALS: &str = "nodes.csv";
+pub(crate) const SPEED: &str = "speed.csv";
+pub(crate) const DISKS: &str = "disks.csv";
+pub(crate) const NODE_INTERVALS: &str = "nodes.csv";
 const NODES: &str = "nodes";
 const CAPTURES: &str = "captures";
 /// A run directory of its own.
@@ -38,7 +38,7 @@ const CONFIRMATION: &str = "confirm";
 #[derive(Clone, Debug)]
 pub struct RunDir {
     path: PathBuf,
-    /// Of a run that writes to it: whatever becomes of the path meanwhile.
+    /// Of a run that writes to it, and of who follows one: whatever becomes of the path meanwhile.
     open: Option<Dir>,
 }
 
@@ -76,6 +76,13 @@ impl RunDir {
     /// The run directory at `path`, whether it exists or not.
     pub fn at(path: impl Into<PathBuf>) -> RunDir {
         RunDir { path: path.into(), open: None }
+    }
+
+    /// The run directory at `path`, which must be there. It stays open: whoever moves it meanwhile changes nothing.
+    pub(crate) fn opened(path: impl Into<PathBuf>) -> Result<RunDir> {
+        let path = path.into();
+        let open = Dir::open(&path).map_err(|e| Error::io(&path, "open", e))?;
+        Ok(RunDir { path, open: Some(open) })
     }
 
     /// The directory at `path`, made ready for a run of `nodes`. It stays open.

@@ -14,7 +14,8 @@
 //! | [`SpeedInterval`] | `speed.csv`: how fast the nodes' core was, second by second |
 //! | [`PipeTotals`], [`PortTotals`] | `pipes.csv`, `ports.csv`: what links and interfaces did in all |
 //!
-//! A [`Run`] is a directory read again, a [`Series`] several of them that were made by `diorama run --repeat`.
+//! A [`Run`] is a directory read again, a [`Series`] several of them that were made by `diorama run --repeat`, and a
+//! [`Following`] one that is read while a run writes to it.
 //!
 //! Nothing is judged here: verdicts, statistics and comparisons are those of `fidelity`.
 
@@ -26,6 +27,7 @@ mod dir;
 mod disks;
 mod error;
 mod events;
+mod follow;
 mod links;
 mod nodes;
 pub mod plan;
@@ -41,6 +43,7 @@ pub use dir::{LogStream, RunDir};
 pub use disks::{DiskInterval, DiskLog};
 pub use error::{Error, Result};
 pub use events::{Event, EventLog, EventReader};
+pub use follow::Following;
 pub use links::{PipeInterval, PipeIntervalLog, PipeTotals, PortTotals};
 pub use nodes::{MOST_OF_NODES, NodeInterval, NodeLog};
 pub use plan::Plan;

@@ -105,20 +105,32 @@ pub(crate) fn parse_port_totals(path: &Path, text: &[u8]) -> Result<Vec<PortTota
 }
 
 pub(crate) fn parse_pipe_intervals(path: &Path, text: &[u8]) -> Result<Vec<PipeInterval>> {
-    parse(path, text, &PIPE_INTERVALS, |row, counters| {
-        let number = |column: usize| -> Result<f64, String> {
-            let value = row[column].parse().ok().filter(|v: &f64| v.is_finite());
-            value.ok_or_else(|| format!("{} is `{}`, not a number", PIPE_INTERVALS[column], &row[column]))
-        };
-        Ok(PipeInterval {
-            from_s: number(0)?,
-            to_s: number(1)?,
-            pipe: row[2].into(),
-            utilisation: if row[3].is_empty() { None } else { Some(number(3)?) },
-            queue_mean: number(4)?,
-            queue_max: count(&row[5], PIPE_INTERVALS[5])?,
-            counters,
-        })
+    parse(path, text, &PIPE_INTERVALS, interval)
+}
+
+/// The names of the counters in a table of intervals with these columns.
+pub(crate) fn counters_of_intervals(header: &StringRecord) -> Result<Arc<[String]>, String> {
+    counters_behind(header, &PIPE_INTERVALS)
+}
+
+/// A row of a table of intervals with these counters.
+pub(crate) fn pipe_interval(row: &StringRecord, names: &Arc<[String]>) -> Result<PipeInterval, String> {
+    interval(row, counters_in(row, PIPE_INTERVALS.len(), names)?)
+}
+
+fn interval(row: &StringRecord, counters: Counters) -> Result<PipeInterval, String> {
+    let number = |column: usize| -> Result<f64, String> {
+        let value = row[column].parse().ok().filter(|v: &f64| v.is_finite());
+        value.ok_or_else(|| format!("{} is `{}`, not a number", PIPE_INTERVALS[column], &row[column]))
+    };
+    Ok(PipeInterval {
+        from_s: number(0)?,
+        to_s: number(1)?,
+        pipe: row[2].into(),
+        utilisation: if row[3].is_empty() { None } else { Some(number(3)?) },
+        queue_mean: number(4)?,
+        queue_max: count(&row[5], PIPE_INTERVALS[5])?,
+        counters,
     })
 }
 
@@ -149,23 +161,31 @@ fn parse<T>(
 ) -> Result<Vec<T>> {
     let failed = |e| Error::csv(path, "read", &format!("{} and counters", head.join(",")), e);
     let mut reader = csv::Reader::from_reader(text);
-    let header = reader.headers().map_err(failed)?;
-    if !header.iter().take(head.len()).eq(head.iter().copied()) {
-        let found = header.iter().collect::<Vec<_>>().join(",");
-        let what = format!("the header is `{found}`; it would have to begin with `{}`", head.join(","));
-        return Err(Error::input(path, what));
-    }
-    let names: Arc<[String]> = header.iter().skip(head.len()).map(str::to_string).collect();
+    let names = counters_behind(reader.headers().map_err(failed)?, head).map_err(|what| Error::input(path, what))?;
     let mut rows = Vec::new();
     for record in reader.records() {
         let record = record.map_err(failed)?;
         let line = record.position().map_or(0, csv::Position::line);
-        let values = record.iter().skip(head.len()).zip(names.iter());
-        let values = values.map(|(cell, name)| if cell.is_empty() { Ok(None) } else { count(cell, name).map(Some) });
-        let read = values.collect::<Result<_, _>>().and_then(|values| row(&record, Counters::shared(&names, values)));
+        let read = counters_in(&record, head.len(), &names).and_then(|counters| row(&record, counters));
         rows.push(read.map_err(|what| Error::input(path, format!("line {line}: {what}")))?);
     }
     Ok(rows)
+}
+
+/// The names of the counters in a table whose header must begin with `head`.
+fn counters_behind(header: &StringRecord, head: &[&str]) -> Result<Arc<[String]>, String> {
+    if !header.iter().take(head.len()).eq(head.iter().copied()) {
+        let found = header.iter().collect::<Vec<_>>().join(",");
+        return Err(format!("the header is `{found}`; it would have to begin with `{}`", head.join(",")));
+    }
+    Ok(header.iter().skip(head.len()).map(str::to_string).collect())
+}
+
+/// The counters of a row that has so many cells before them.
+fn counters_in(row: &StringRecord, head: usize, names: &Arc<[String]>) -> Result<Counters, String> {
+    let values = row.iter().skip(head).zip(names.iter());
+    let values = values.map(|(cell, name)| if cell.is_empty() { Ok(None) } else { count(cell, name).map(Some) });
+    Ok(Counters::shared(names, values.collect::<Result<_, _>>()?))
 }
 
 fn count(cell: &str, name: &str) -> Result<u64, String> {

@@ -100,7 +100,14 @@ impl Observer {
             self.read_again.get_or_insert([pages; 2])[1] = pages;
         }
         self.push(plan, sample);
-        Ok(())
+        self.flush()
+    }
+
+    /// Writes out what has been added, so that who looks at the run sees it, and a killed run has it.
+    fn flush(&mut self) -> Result<()> {
+        self.intervals.flush()?;
+        self.speed.flush()?;
+        self.disks.flush()
     }
 
     /// Intervals of the emulator's flows, so far.
@@ -120,9 +127,6 @@ impl Observer {
         let lateness = sample.network.lateness.clone();
         let crossings = sample.network.clocks.as_ref().map(crossings);
         self.add(plan, sample)?;
-        self.intervals.flush()?;
-        self.speed.flush()?;
-        self.disks.flush()?;
         let disks = self.disks.all();
         let observations = self.monitor.clone().finish();
         let timeline = self.timeline;

@@ -12,12 +12,15 @@ use host::cgroup::MemoryUsed;
 use host::storage::{DeviceCounters, DeviceWork};
 use net::{PortTraffic, Traffic};
 use record::{MOST_OF_NODES, NodeInterval, NodeLog, RunDir};
-use scale::{RealInstant, VirtualDuration, VirtualInstant};
+use scale::{RealDuration, RealInstant, VirtualDuration, VirtualInstant};
 use site::{MonitorSetup, Monitored, Timeline};
 
 use super::Prepared;
 use super::background::Background;
 use crate::error::Result;
+
+/// How often rows are written out at least, in real time, for who looks at the run.
+const WRITTEN_OUT: RealDuration = RealDuration::from_nanos(500_000_000);
 
 /// The thread.
 pub struct Monitor {
@@ -127,7 +130,7 @@ fn look_again_and_again(
     let _ = host::time::precise_sleep();
     let (begun, cpu) = (host::now(), host::time::of_this_thread());
     let mut seen = Monitored { every, ..Monitored::default() };
-    let mut last = begun;
+    let (mut last, mut written_out) = (begun, begun);
     look(begun, &mut |_, _, _| true);
     loop {
         let step = longer(every, log.coarser());
@@ -148,8 +151,9 @@ fn look_again_and_again(
         });
         seen.samples += 1;
         if let Ok(true) = written
-            && !goes_on
+            && (!goes_on || now.since(written_out) >= WRITTEN_OUT)
         {
+            written_out = now;
             written = log.flush().map(|()| true);
         }
         match written {
