@@ -77,7 +77,7 @@ fn print_all(reader: &mut EventReader, live: bool, as_json: bool) -> Result<bool
 }
 
 /// An event as a person reads it: when, what, to whom, and the details.
-fn told(event: &Event) -> String {
+pub fn told(event: &Event) -> String {
     let when = event.virtual_s.map_or_else(|| "-".into(), |at| format!("{at:.3} s"));
     let details = match &event.detail {
         serde_json::Value::Object(all) => all.iter().map(|(key, value)| format!("{key}: {value}")).collect(),

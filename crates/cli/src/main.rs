@@ -26,6 +26,7 @@ mod run;
 mod swap;
 mod sweep;
 mod terminal;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -73,6 +74,8 @@ enum Verb {
     Logs(logs::Args),
     /// Print what happened in a run, or happens in a live one
     Events(events::Args),
+    /// Watch a run at the terminal: its nodes, links and events, and how far it is
+    Watch(watch::Args),
     /// Compare two runs, or two folders of runs
     Compare(compare::Args),
     /// Run one command under time dilation
@@ -114,6 +117,7 @@ fn main() -> ExitCode {
         Verb::Explain(args) => explain::main(args),
         Verb::Logs(args) => logs::main(args),
         Verb::Events(args) => events::main(args),
+        Verb::Watch(args) => watch::main(args),
         Verb::Compare(args) => compare::main(args),
         Verb::Dilate(args) => dilate::main(args),
         Verb::Bench(args) => bench::main(args),

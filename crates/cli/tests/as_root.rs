@@ -22,3 +22,4 @@ mod support;
 mod swap;
 mod traffic;
 mod verdicts;
+mod watch;
