@@ -1,4 +1,4 @@
-//! How long a page of the documentation may be, and a row of its limits.
+//! How long a page of the documentation may be, and a row of its limits; marks of merges in them.
 
 use crate::Breach;
 
@@ -32,6 +32,13 @@ pub fn rows(path: &str, text: &str) -> Vec<Breach> {
     long.map(|(number, length)| Breach::new(path, number + 1, says(length))).collect()
 }
 
+/// Marks that a merge has left in a page.
+pub fn merges(path: &str, text: &str) -> Vec<Breach> {
+    let is_mark = |line: &str| ["<<<<<<< ", ">>>>>>> "].iter().any(|mark| line.starts_with(mark)) || line == "=======";
+    let marks = text.lines().enumerate().filter(|(_, line)| is_mark(line));
+    marks.map(|(number, _)| Breach::new(path, number + 1, "a mark of a merge, where the page should go on")).collect()
+}
+
 /// How many characters of a line are seen: without where its links lead.
 fn seen(line: &str) -> usize {
     let mut rest = line;
@@ -55,6 +62,12 @@ mod tests {
         for other in ["docs/notebook/2026-11-clock.md", "docs/command-line.md", "README.md"] {
             assert_eq!(length(other, &long), None, "{other}");
         }
+    }
+
+    #[test]
+    fn a_merge_leaves_no_marks() {
+        let text = "a\n<<<<<<< HEAD\nb\n=======\nc\n>>>>>>> dc3e47c9 (d)\n======== e\n";
+        assert_eq!(merges("docs/README.md", text).iter().map(|b| b.line).collect::<Vec<_>>(), [2, 4, 6]);
     }
 
     #[test]

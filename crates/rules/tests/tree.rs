@@ -117,6 +117,7 @@ fn pages_are_short_enough_to_be_read() {
     let docs = files("docs", |path| path.ends_with(".md"));
     none(docs.iter().filter_map(|(path, text)| pages::length(path, text)).collect());
     none(docs.iter().flat_map(|(path, text)| pages::rows(path, text)).collect());
+    none(docs.iter().flat_map(|(path, text)| pages::merges(path, text)).collect());
 }
 
 #[test]

@@ -299,7 +299,8 @@ impl Schedule {
         self.events.insert(place, (at, event));
     }
 
-    /// Actions that are due at `now`, in their order. To be called at the start, at every deadline and after every report.
+    /// Actions that are due at `now`, in their order. To be called at the start, at every deadline and after every
+    /// report.
     ///
     /// However late that is: nodes that start with the run do so before what happens later, so that a `stop` a moment
     /// after the start ends a node and does not keep it from starting.
