@@ -285,7 +285,7 @@ fn where_it_is(picture: &Picture) -> String {
     match picture.stage {
         Stage::Live => picture.progress.step.clone().unwrap_or_else(|| "live".into()),
         Stage::Unknown => "whether it lives, only root can see".into(),
-        Stage::Aside => "put aside".into(),
+        Stage::Suspended => "suspended".into(),
         Stage::Over => match &picture.result {
             Some(result) if result.status == Status::Ok => "ended".into(),
             Some(_) => "failed".into(),
@@ -317,7 +317,7 @@ fn verdict(picture: &Picture) -> (String, Style) {
     let Some(result) = &picture.result else {
         let text = match picture.stage {
             Stage::Live | Stage::Unknown => "verdict: comes at the end, when the checks are made",
-            Stage::Aside => "no verdict yet: it is put aside, and `diorama swap in` goes on with it",
+            Stage::Suspended => "no verdict yet: it is suspended, and `diorama swap in` goes on with it",
             Stage::Over => "no verdict: it ended without a result, as a run that was killed does",
         };
         return (text.into(), PLAIN);
@@ -483,7 +483,7 @@ fn load(part: Option<f64>) -> Style {
 }
 
 fn bar(part: f64) -> String {
-    // What is no number is none.
+    // A part that is no number is none.
     let full = (part.clamp(0.0, 1.0) * BAR as f64).round() as usize;
     format!("{}{}", "█".repeat(full), "░".repeat(BAR - full))
 }

@@ -35,7 +35,7 @@ impl Look {
         let is_over = picture.result.is_some() || engine::sees_live_runs();
         picture.stage = match live {
             Some(_) => Stage::Live,
-            None if picture.is_aside => Stage::Aside,
+            None if picture.is_suspended => Stage::Suspended,
             None if is_over => Stage::Over,
             None => Stage::Unknown,
         };

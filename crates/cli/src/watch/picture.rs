@@ -35,8 +35,8 @@ pub struct Picture {
     pub bad_lines: u64,
     /// Why it could not be read further.
     pub trouble: Option<String>,
-    /// Whether it has been put aside, or is just being.
-    pub is_aside: bool,
+    /// Whether it has been suspended, or is just being.
+    pub is_suspended: bool,
     is_planned: bool,
     /// The newest virtual second that anything tells of.
     newest_s: f64,
@@ -50,8 +50,8 @@ pub enum Stage {
     Live,
     /// Who looks may not know.
     Unknown,
-    /// It has been put aside.
-    Aside,
+    /// It has been suspended.
+    Suspended,
     /// It has ended.
     Over,
 }
@@ -216,7 +216,7 @@ impl Picture {
         {
             self.nodes.all[*place].1.state = state;
         }
-        self.is_aside |= event.event == "aside";
+        self.is_suspended |= event.event == "aside";
         let told: String = shown(&events::told(event)).chars().take(LONGEST_EVENT).collect();
         if self.events.len() == EVENTS {
             self.events.pop_front();
@@ -231,7 +231,7 @@ impl Picture {
         ended.or(self.progress.virtual_s).filter(|at| at.is_finite()).unwrap_or(self.newest_s)
     }
 
-    /// What a direction of a link does now: nothing, if it has had no row for long; not known, if it never had one.
+    /// The work of a direction of a link now: nothing, if it has had no row for long; not known, if it never had one.
     pub fn now_of(&self, link: &Link) -> Option<LinkSecond> {
         let last = link.last?;
         let idle = LinkSecond { to_s: last.to_s, utilisation: last.utilisation.map(|_| 0.0), ..LinkSecond::default() };
@@ -336,7 +336,7 @@ pub mod tests {
         assert!(picture.events[0].contains("link\\x1b[m\\nx"), "{}", picture.events[0]);
         assert_eq!((picture.now_s(), picture.stage), (2.0 * EVENTS as f64 - 1.0, Stage::Live));
         picture.event(&event("aside", None, 5.0));
-        assert!(picture.is_aside);
+        assert!(picture.is_suspended);
     }
 
     #[test]

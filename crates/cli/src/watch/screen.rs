@@ -34,7 +34,7 @@ impl Drop for Restored {
     }
 }
 
-/// What was typed.
+/// Keys that were typed.
 enum Typed {
     Keys(Vec<Key>),
     /// The terminal is gone.
