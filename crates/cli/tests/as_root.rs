@@ -16,6 +16,7 @@ mod new;
 mod nothing_left;
 mod ports;
 mod power;
+mod queues;
 mod requirements;
 mod runs;
 mod support;

@@ -688,7 +688,8 @@ static __always_inline void takes(struct core *core, __u64 date)
 	/* It is not one that the emulator has handed over. */
 	if (arrived > now + SECOND || arrived <= worked_until(c, now))
 		return;
-	if (arrived > now)
+	/* Frames that its own queues have held back arrive as much later as the node was ahead when it sent them. */
+	if (arrived > now && !c->queues)
 		arrived = now;
 	count_work(n, c, now);
 	if (n->runnable < 2 && n->all_cpus < arrived)
@@ -847,10 +848,22 @@ int BPF_PROG(on_coarse_timer_end)
 	return 0;
 }
 
+/* The core of this processor, if a program of a node has it and what is sent now is that program's doing. */
+static __always_inline struct core *core_of_sender(void)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct core *core = bpf_map_lookup_elem(&cores, &cpu);
+	return core && core->running && !core->precise_timer && !core->coarse_timer ? core : 0;
+}
+
+/* Of what is written into a frame: that it is a lead, in its lowest 46 bits, and no clock. */
+#define IS_LEAD (1ull << 46)
+
 /*
  * Writes into the source address of a frame when its sender sent it, if that is the program of the node that has
- * the core; what the kernel sends by itself, in an interrupt, is left as it is. `crates/net` takes the stamp out
- * again, and says how it is laid out.
+ * the core; what the kernel sends by itself, in an interrupt, is left as it is. Where the node has queues that hold
+ * frames back behind this place, it writes how far the node was ahead of the run's clock: a frame leaves a queue by
+ * real time. `crates/net` takes the stamp out again, and says how it is laid out.
  */
 SEC("tc")
 int stamp(struct __sk_buff *skb)
@@ -858,9 +871,8 @@ int stamp(struct __sk_buff *skb)
 	__u8 *frame = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
 	if (frame + 14 > end || frame[6] != 2 || frame[7] != 0)
 		return TC_ACT_OK;
-	__u32 cpu = bpf_get_smp_processor_id();
-	struct core *core = bpf_map_lookup_elem(&cores, &cpu);
-	if (!core || !core->running || core->precise_timer || core->coarse_timer)
+	struct core *core = core_of_sender();
+	if (!core)
 		return TC_ACT_OK;
 	__u32 address;
 	__builtin_memcpy(&address, frame + 8, 4);
@@ -870,7 +882,8 @@ int stamp(struct __sk_buff *skb)
 	struct node_clock *c = clock_at(*node);
 	if (!c)
 		return TC_ACT_OK;
-	__u64 at = worked_until(c, bpf_ktime_get_ns()) >> 4;
+	__u64 now = bpf_ktime_get_ns(), at = worked_until(c, now);
+	at = c->queues ? (at - now) >> 4 | IS_LEAD : at >> 4 & ~IS_LEAD;
 	frame[6] = (at >> 40 & 0x7f) << 1 | 1;
 	frame[7] = at >> 32;
 	frame[8] = at >> 24;
@@ -896,5 +909,50 @@ int date(struct __sk_buff *skb)
 	struct node_clock *c = node ? clock_at(*node) : 0;
 	if (c)
 		skb->tstamp = c->delivered + c->date;
+	return TC_ACT_OK;
+}
+
+/*
+ * Both for a node's loopback, once that has a queue: there is no emulator on the way, so the source address,
+ * which is nothing but zeros there, carries the node's number and how far it was ahead.
+ */
+#define IS_OWN 3
+#define LEAD_SHIFT 6 /* units of 64 ns: 0.5 s in 24 bits with a sign */
+
+SEC("tc")
+int stamp_own(struct __sk_buff *skb)
+{
+	__u8 *frame = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+	if (frame + 14 > end || frame[6])
+		return TC_ACT_OK;
+	struct core *core = core_of_sender();
+	__u32 node = core ? core->running : 0;
+	struct node_clock *c = node && node <= 0xffff ? clock_at(node) : 0;
+	if (!c)
+		return TC_ACT_OK;
+	__u64 now = bpf_ktime_get_ns();
+	__s64 lead = (__s64)(worked_until(c, now) - now) >> LEAD_SHIFT;
+	if (lead >= 1 << 23 || lead < -(1 << 23))
+		return TC_ACT_OK;
+	frame[6] = IS_OWN;
+	frame[7] = node >> 8;
+	frame[8] = node;
+	frame[9] = lead >> 16;
+	frame[10] = lead >> 8;
+	frame[11] = lead;
+	return TC_ACT_OK;
+}
+
+SEC("tc")
+int date_own(struct __sk_buff *skb)
+{
+	__u8 *frame = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+	if (frame + 14 > end || frame[6] != IS_OWN)
+		return TC_ACT_OK;
+	struct node_clock *c = clock_at(frame[7] << 8 | frame[8]);
+	__s64 lead = (__s32)((__u32)frame[9] << 24 | (__u32)frame[10] << 16 | (__u32)frame[11] << 8) >> 8;
+	__builtin_memset(frame + 6, 0, 6);
+	if (c)
+		skb->tstamp = bpf_ktime_get_ns() + (lead << LEAD_SHIFT) + c->date;
 	return TC_ACT_OK;
 }

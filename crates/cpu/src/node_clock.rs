@@ -225,6 +225,11 @@ impl NodeClocks {
         self.program("stamp")
     }
 
+    /// Those for the loopback of a node, once it has a queue: for its way out, and for its way in.
+    pub fn of_loopback(&self) -> Result<[OwnedFd; 2], Error> {
+        Ok([self.program("stamp_own")?, self.program("date_own")?])
+    }
+
     /// The program for the way into interfaces (the same) that writes to each frame when it arrives.
     pub fn dater(&self) -> Result<OwnedFd, Error> {
         self.program("date")

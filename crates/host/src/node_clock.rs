@@ -38,7 +38,7 @@ struct Shared {
     date_since: AtomicU64,
     date_earlier: AtomicI64,
     date_sequence: AtomicU32,
-    unused: AtomicU32,
+    queues: AtomicU32,
     answered: AtomicU64,
 }
 
@@ -165,6 +165,13 @@ impl NodeClock {
     pub fn hand(&self, arrives: RealInstant, date_ns: u64) {
         self.shared().date.store(date_ns, Ordering::Relaxed);
         self.shared().delivered.store(arrives.as_nanos(), Ordering::Release);
+    }
+
+    /// From now on one of the node's interfaces has a queue that may hold frames back: what they bear is how far the
+    /// node was ahead when it sent them. `date_ns` as for [`hand`](NodeClock::hand). One thread calls this.
+    pub fn queue(&self, date_ns: u64) {
+        self.shared().date.store(date_ns, Ordering::Relaxed);
+        self.shared().queues.store(1, Ordering::Release);
     }
 
     /// Tells when the answer comes that the node's disk gives next, by the run's clock: who waits for it sees that

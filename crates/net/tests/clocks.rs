@@ -61,7 +61,7 @@ const WAITS: u32 = 1;
 fn clocks(stamper: &Object, of_ports: &[&NodeClock]) -> Clocks {
     let program = stamper.progs().find(|p| p.name() == OsStr::new("stamp")).expect("it has one");
     let stamper = Some(program.as_fd().try_clone_to_owned().expect("it can be shared"));
-    Clocks { stamper, dater: None, of_ports: of_ports.iter().map(|c| Some((*c).clone())).collect() }
+    Clocks { stamper, of_ports: of_ports.iter().map(|c| Some((*c).clone())).collect(), ..Clocks::default() }
 }
 
 fn pair(delay: RealDuration) -> NetworkSpec {

@@ -24,7 +24,7 @@ u64 passed SECTION(".bss");
 SECTION("tc")
 int stamp(void *frame)
 {
-	u64 value = ((ktime_get_ns() + config.offset) >> 4) & ((1ull << 47) - 1);
+	u64 value = ((ktime_get_ns() + config.offset) >> 4) & ((1ull << 46) - 1);
 	u8 source[6];
 	int i;
 

@@ -43,7 +43,7 @@ struct node_clock {
 	unsigned long long date_since;
 	long long date_earlier;
 	unsigned int date_sequence; /* odd while these four are being written; 0: the date is the run's */
-	unsigned int unused;
+	unsigned int queues; /* not 0: one of its interfaces has a queue that may hold frames back (tc) */
 	unsigned long long answered; /* when the answer came that its disk gave last, by the run's clock */
 };
 

@@ -174,7 +174,8 @@ fn of_ports(setup: &Setup, network: &net::Network, clocks: &NodeClocks) -> Resul
         Ok(Some(clocks.clocks()[node].clone()))
     };
     let of_ports = network.ports().iter().map(of_port).collect::<Result<_>>()?;
-    Ok(Clocks { stamper: Some(clocks.stamper()?), dater: Some(clocks.dater()?), of_ports })
+    let (stamper, dater) = (Some(clocks.stamper()?), Some(clocks.dater()?));
+    Ok(Clocks { stamper, dater, of_loopback: Some(clocks.of_loopback()?), of_ports })
 }
 
 /// The interfaces of a node that are a guest's.

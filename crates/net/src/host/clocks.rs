@@ -19,6 +19,8 @@ pub struct Clocks {
     pub stamper: Option<OwnedFd>,
     /// The program that dates frames that arrive: another for clsact.
     pub dater: Option<OwnedFd>,
+    /// Both for the loopback of a node, once it has a queue that holds back what programs send there.
+    pub of_loopback: Option<[OwnedFd; 2]>,
     /// The clock of each port's node, in the order of the ports' numbers. Ports beyond its end have none.
     pub of_ports: Vec<Option<NodeClock>>,
 }
@@ -39,6 +41,12 @@ impl Clocks {
         let has_clock = self.of(port).is_some();
         let both = [(Way::Out, &self.stamper), (Way::In, &self.dater)];
         both.into_iter().filter_map(move |(way, program)| Some((way, program.as_ref().filter(|_| has_clock)?.as_fd())))
+    }
+
+    /// The programs for the loopback of a node, and where they see frames.
+    pub(crate) fn programs_of_loopback(&self) -> impl Iterator<Item = (Way, BorrowedFd<'_>)> {
+        let both = self.of_loopback.iter().flatten();
+        [Way::Out, Way::In].into_iter().zip(both.map(AsFd::as_fd))
     }
 }
 
@@ -64,26 +72,39 @@ const TCA_BPF_FLAG_ACT_DIRECT: u32 = 1;
 /// The first of the filters, which sees frames of every protocol.
 const PRIORITY: u32 = 1;
 
-/// Has each of `programs` see all that leaves or enters by the interface `name` of the calling thread's network
-/// namespace. They stay for as long as the interface does.
+/// Has each of `programs` see all that leaves or enters by the interface `index` of the socket's network namespace.
+/// They stay for as long as the interface does.
 pub(super) fn attach<'a>(
     netlink: &Netlink,
-    name: &str,
+    index: u32,
     programs: impl Iterator<Item = (Way, BorrowedFd<'a>)>,
 ) -> io::Result<()> {
-    let index = netlink.index(name)?;
-    netlink.ask(traffic_control(libc::RTM_NEWQDISC, index, CLSACT_HANDLE, CLSACT, 0).with(TCA_KIND, b"clsact\0"))?;
+    netlink.ask(place(index))?;
+    programs.into_iter().try_for_each(|(way, program)| netlink.ask(filter(index, way, program)))
+}
+
+/// Attaches `programs` without waiting for the answers: the place may be there already, for filters of the node's own.
+pub(super) fn attach_unheard<'a>(netlink: &Netlink, index: u32, programs: impl Iterator<Item = (Way, BorrowedFd<'a>)>) {
+    let filters = programs.map(|(way, program)| filter(index, way, program));
+    // A request that cannot be sent attaches nothing: frames are then dated by the run's clock, as before.
+    std::iter::once(place(index)).chain(filters).for_each(|request| drop(netlink.tell(request)));
+}
+
+/// A request for the place of filters.
+fn place(index: u32) -> Request {
+    traffic_control(libc::RTM_NEWQDISC, index, CLSACT_HANDLE, CLSACT, 0).with(TCA_KIND, b"clsact\0")
+}
+
+/// A request for the first filter of all frames that go this way.
+fn filter(index: u32, way: Way, program: BorrowedFd) -> Request {
     let protocols = u32::from((libc::ETH_P_ALL as u16).to_be());
-    for (way, program) in programs {
-        let mut options = Request::nested();
-        options.attribute(TCA_BPF_FD, &program.as_raw_fd().to_ne_bytes());
-        options.attribute(TCA_BPF_NAME, b"node_clock\0");
-        options.attribute(TCA_BPF_FLAGS, &TCA_BPF_FLAG_ACT_DIRECT.to_ne_bytes());
-        let parent = if way == Way::Out { EGRESS } else { INGRESS };
-        let filter = traffic_control(libc::RTM_NEWTFILTER, index, 0, parent, PRIORITY << 16 | protocols);
-        netlink.ask(filter.with(TCA_KIND, b"bpf\0").with(TCA_OPTIONS, options.bytes()))?;
-    }
-    Ok(())
+    let mut options = Request::nested();
+    options.attribute(TCA_BPF_FD, &program.as_raw_fd().to_ne_bytes());
+    options.attribute(TCA_BPF_NAME, b"node_clock\0");
+    options.attribute(TCA_BPF_FLAGS, &TCA_BPF_FLAG_ACT_DIRECT.to_ne_bytes());
+    let parent = if way == Way::Out { EGRESS } else { INGRESS };
+    let filter = traffic_control(libc::RTM_NEWTFILTER, index, 0, parent, PRIORITY << 16 | protocols);
+    filter.with(TCA_KIND, b"bpf\0").with(TCA_OPTIONS, options.bytes())
 }
 
 /// A request with its struct tcmsg.

@@ -64,6 +64,7 @@ impl Emulator {
                 ports.len()
             )));
         }
+        let queues = taps.iter_mut().map(Tap::queues).collect();
         let taps = Arc::new(taps);
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let wake = Arc::new(wake.map_err(|e| Error::system("cannot make an eventfd")(e.into()))?);
@@ -80,7 +81,7 @@ impl Emulator {
             let life = AssertUnwindSafe(|| {
                 let looped = realtime::enter(options.core)
                     .and_then(|()| {
-                        Loop::new(network, thread_taps, counted, &thread_wake, inbox, options.polling, clocks)
+                        Loop::new(network, thread_taps, queues, counted, &thread_wake, inbox, options.polling, clocks)
                     })
                     .map_err(|e| drop(ready.send(Err(e))));
                 let Ok(mut looped) = looped else { return };

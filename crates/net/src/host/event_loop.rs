@@ -17,6 +17,7 @@ use crate::Error;
 use crate::host::clocks::Clocks;
 use crate::host::crossings::Crossings;
 use crate::host::lateness::{Lateness, Recorder};
+use crate::host::queues::QueueWatch;
 use crate::host::tap::Tap;
 use crate::host::throttle::Throttle;
 use crate::host::traffic::Traffic;
@@ -28,8 +29,9 @@ use crate::links::network::{Delivery, Network};
 use crate::links::series::PipeInterval;
 use crate::links::sniffer::Sniffer;
 use crate::links::spec::PipeChange;
+use crate::links::stamp::{self, Sent};
 use crate::links::stream::SeenBy;
-use crate::links::{answers, icmp, stamp, stream, tcp_probe};
+use crate::links::{answers, icmp, stream, tcp_probe};
 
 /// How long before a deadline the thread stops sleeping: more than a wake-up takes, and enough to fetch again into the
 /// caches what others have driven out. With 15 µs one frame in ten left 10 µs late; more takes the core from the
@@ -48,6 +50,8 @@ const DATE_LASTS: RealDuration = RealDuration::from_nanos(1_000_000);
 const BETWEEN_KNOCKS: RealDuration = RealDuration::from_nanos(100_000_000);
 /// Frames read from one port before the others have their turn.
 const BATCH: usize = 32;
+/// The events that stand for queues of a port's node, together with the port's number.
+const QUEUES: u64 = 1 << 32;
 /// The event that stands for a command; all others are port numbers.
 const COMMAND: u64 = u64::MAX;
 
@@ -160,6 +164,10 @@ struct NodeClocks {
     clocks: Clocks,
     /// By port: the hardware address that a stamp is written over.
     macs: Vec<[u8; 6]>,
+    /// By port: when the last frame that a queue had held back was sent.
+    queued: Vec<RealInstant>,
+    /// By port: what is heard of queues.
+    queues: Vec<Option<QueueWatch>>,
     /// By port: whether a program takes out frames, and nobody has dated them.
     bare: Vec<bool>,
     crossings: Crossings,
@@ -178,7 +186,16 @@ impl NodeClocks {
             self.crossings.sent(now, sent);
             return Some(sent);
         }
-        let sent = stamp::take(frame, self.macs[port.index()], now);
+        let sent = match stamp::take(frame, self.macs[port.index()], now) {
+            Some(Sent::At(sent)) => Some(sent),
+            // Frames keep the order in which they leave a queue, though the node may have been further ahead before.
+            Some(Sent::Queued(sent)) => {
+                let last = &mut self.queued[port.index()];
+                *last = sent.max(*last);
+                Some(*last)
+            }
+            None => None,
+        };
         match sent {
             Some(sent) => self.crossings.sent(now, sent),
             None => self.crossings.unstamped += 1,
@@ -208,6 +225,17 @@ impl NodeClocks {
             return;
         }
         clock.raise(delivery.exit);
+    }
+
+    /// Hears of queues that the node of `port` has made.
+    fn hear(&mut self, port: PortId, now: RealInstant) {
+        self.look_at_date(now);
+        let Some(watch) = &mut self.queues[port.index()] else { return };
+        if watch.heard(&self.clocks)
+            && let Some(clock) = self.clocks.of(port)
+        {
+            clock.queue(self.date_ns);
+        }
     }
 
     /// Looks how far the date is ahead of real instants, which may change when somebody sets it.
@@ -243,10 +271,12 @@ impl Ports {
 }
 
 impl<'a> Loop<'a> {
-    /// `taps` are in the order of the network's ports.
+    /// `taps`, and what is heard of their `queues`, are in the order of the network's ports.
+    #[expect(clippy::too_many_arguments, reason = "they are handed over once, by the one who made them all")]
     pub fn new(
         network: Network,
         taps: Arc<Vec<Tap>>,
+        queues: Vec<Option<QueueWatch>>,
         traffic: Traffic,
         wake: &'a OwnedFd,
         inbox: Receiver<Command>,
@@ -263,12 +293,19 @@ impl<'a> Loop<'a> {
             watch(tap.as_fd(), u64::from(tap.port().0))
                 .map_err(failed(format!("{}: cannot be watched", tap.label())))?;
         }
+        for (tap, queues) in taps.iter().zip(&queues) {
+            let Some(queues) = queues else { continue };
+            watch(queues.as_fd(), QUEUES | u64::from(tap.port().0))
+                .map_err(failed(format!("{}: its queues cannot be watched", tap.label())))?;
+        }
         let now = host::now();
         let macs = network.ports().iter().map(|port| port.mac).collect();
         let bare = network.ports().iter().map(|port| port.bare).collect();
         let clocks = (!clocks.none()).then(|| NodeClocks {
             clocks,
             macs,
+            queued: vec![RealInstant::ZERO; taps.len()],
+            queues,
             bare,
             crossings: Crossings::default(),
             date_ns: 0,
@@ -328,6 +365,11 @@ impl<'a> Loop<'a> {
                     COMMAND => {
                         if !self.obey() {
                             return Ok(());
+                        }
+                    }
+                    queues if queues & QUEUES != 0 => {
+                        if let Some(clocks) = &mut self.ports.clocks {
+                            clocks.hear(PortId(queues as u32), host::now());
                         }
                     }
                     port => self.read(PortId(port as u32), gap),
@@ -525,9 +567,10 @@ mod tests {
         // struct node_clock: a node that waits, and whose clock stands at 0.
         rustix::io::pwrite(&page, &1u32.to_ne_bytes(), 4).unwrap();
         let clock = NodeClock::new(page.as_fd(), page.try_clone().unwrap()).unwrap();
-        let clocks = Clocks { stamper: None, dater: None, of_ports: vec![Some(clock.clone()), None] };
+        let clocks = Clocks { of_ports: vec![Some(clock.clone()), None], ..Clocks::default() };
         let (macs, crossings, dated) = (vec![[0; 6]; 3], Crossings::default(), RealInstant::ZERO);
-        let mut all = NodeClocks { clocks, macs, bare: vec![false; 3], crossings, date_ns: 0, dated };
+        let (queued, queues) = (vec![RealInstant::ZERO; 3], vec![None, None, None]);
+        let mut all = NodeClocks { clocks, macs, queued, queues, bare: vec![false; 3], crossings, date_ns: 0, dated };
         let at = RealInstant::from_nanos;
         let tell = |all: &mut NodeClocks, port, length, exit, now| {
             let mut frame = ipv4(length, Ipv4Addr::new(10, 0, 0, 1), 0);

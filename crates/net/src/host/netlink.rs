@@ -2,7 +2,7 @@
 
 use std::io;
 use std::mem::size_of;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
@@ -10,18 +10,39 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
 /// Room for the answer to one request.
 const ANSWER: usize = 4096;
+/// Room for what is heard at once; the kernel sends no more in one piece.
+const HEARD: usize = 32_768;
 /// From <linux/rtnetlink.h>, of a route: its gateway is on the link, whatever other routes say.
 pub(super) const ONLINK: u32 = 4;
+/// From the same: who hears of changes of queues and filters.
+const RTMGRP_TC: u32 = 8;
 /// From <linux/if_link.h>.
 const IFLA_GSO_MAX_SEGS: u16 = 40;
 
 /// A socket in the network namespace in which it was opened.
+#[derive(Debug)]
 pub(crate) struct Netlink(OwnedFd);
 
 impl Netlink {
     pub fn open() -> io::Result<Netlink> {
         let socket = rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
         Ok(Netlink(socket))
+    }
+
+    /// Hears of the queues that interfaces get from now on, and waits for nothing.
+    pub fn listening_to_queues() -> io::Result<Netlink> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
+        rustix::net::bind(&socket, &SocketAddrNetlink::new(0, RTMGRP_TC))?;
+        Ok(Netlink(socket))
+    }
+
+    /// Some messages that have come.
+    pub fn heard(&self) -> Result<Vec<u8>, Errno> {
+        let mut messages = vec![0; HEARD];
+        let (got, _) = rustix::net::recv(&self.0, &mut messages, RecvFlags::empty())?;
+        messages.truncate(got);
+        Ok(messages)
     }
 
     /// The number of the interface `name`.
@@ -31,11 +52,17 @@ impl Netlink {
 
     /// Sends a request and waits for the kernel's verdict.
     pub fn ask(&self, request: Request) -> io::Result<()> {
+        self.tell(request)?;
+        self.acknowledged()
+    }
+
+    /// Sends a request, whose answer comes later.
+    pub fn tell(&self, request: Request) -> io::Result<()> {
         let Request(mut message) = request;
         let length = message.len() as u32;
         message[..4].copy_from_slice(&length.to_ne_bytes());
         rustix::net::sendto(&self.0, &message, SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
-        self.acknowledged()
+        Ok(())
     }
 
     /// An error message, whose number is 0 if all is well.
@@ -61,6 +88,12 @@ impl Netlink {
         m.head(&[0; 8]);
         m.attribute(IFLA_GSO_MAX_SEGS, &1u32.to_ne_bytes());
         self.ask(m)
+    }
+}
+
+impl AsFd for Netlink {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 

@@ -19,6 +19,7 @@ use crate::host::clocks::{self, Clocks};
 use crate::host::interface::{Control, Interface, Tun};
 use crate::host::ipv6::Ipv6;
 use crate::host::netlink::Netlink;
+use crate::host::queues::QueueWatch;
 use crate::host::rules;
 use crate::host::wire::Wire;
 use crate::links::ids::PortId;
@@ -46,6 +47,8 @@ enum End {
     Kernel {
         name: String,
         device: OwnedFd,
+        /// Listens for queues, if its node has a clock.
+        queues: Option<QueueWatch>,
         /// /proc/net/dev of the namespace: it can be read again and again without entering.
         statistics: File,
     },
@@ -107,9 +110,12 @@ impl Tap {
             if !port.tso {
                 netlink.forbid_bursts(&port.name).map_err(step("cannot turn segmentation offload off"))?;
             }
+            let mut queues = None;
             if clocks.programs(port.id).next().is_some() {
-                clocks::attach(&netlink, &port.name, clocks.programs(port.id))
+                let index = netlink.index(&port.name).map_err(step("cannot be found"))?;
+                clocks::attach(&netlink, index, clocks.programs(port.id))
                     .map_err(step("cannot have frames stamped with the node's clock (clsact and a BPF filter)"))?;
+                queues = Some(QueueWatch::new(index).map_err(step("cannot listen for queues of its own"))?);
             }
             let ipv6 = Ipv6::of(port);
             ipv6.iter().try_for_each(Ipv6::prepare).map_err(step("cannot prepare IPv6 (net.ipv6.conf)"))?;
@@ -130,7 +136,7 @@ impl Tap {
             let installed = ipv6.map_or(Ok(()), |ipv6| ipv6.install(&netlink, rules::table(port)));
             installed.map_err(step("cannot set its IPv6 address and routes"))?;
             let statistics = File::open("/proc/thread-self/net/dev").map_err(step("cannot read /proc/net/dev"))?;
-            let end = End::Kernel { name: port.name.clone(), device, statistics };
+            let end = End::Kernel { name: port.name.clone(), device, queues, statistics };
             Ok(Tap { port: port.id, label: label.clone(), end })
         })
     }
@@ -149,6 +155,14 @@ impl Tap {
         match &self.end {
             End::Kernel { .. } => None,
             End::Program(wire) => Some(wire.program()),
+        }
+    }
+
+    /// Gives away who listens for queues, once.
+    pub(crate) fn queues(&mut self) -> Option<QueueWatch> {
+        match &mut self.end {
+            End::Kernel { queues, .. } => queues.take(),
+            End::Program(_) => None,
         }
     }
 
