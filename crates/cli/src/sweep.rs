@@ -40,10 +40,13 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let interrupts = engine::interrupts().map_err(|e| Failure::failed(format!("cannot listen to signals: {e}")))?;
     let experiment = std::path::absolute(&args.experiment).map_err(|e| Failure::input(e.to_string()))?;
     let sweep = Sweep { experiment, over: args.over, repeat: args.repeat, words: args.words };
-    let points = sweep.points();
+    let points = sweep.points()?;
     // All of them now: nobody wants to hear of the last one's mistake after hours.
     let mut name = String::new();
     for point in points.iter().filter(|point| point.repetition == 1) {
+        if !interrupts.is_empty() {
+            return Err(engine::Error::interrupted().into());
+        }
         name = crate::run::check_later(&words(&sweep, point))
             .map_err(|e| Failure { message: format!("{}: {}", told(point), e.message), ..e })?
             .name;

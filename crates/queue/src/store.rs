@@ -1,7 +1,7 @@
 //! The database.
 
 use std::fs::{DirBuilder, File};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -58,12 +58,32 @@ fn plain(file: &Path) -> Result<PathBuf> {
     let folder = file.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
     Dir::open_or_make(folder).map_err(failed())?;
     let folder = folder.canonicalize().map_err(failed())?;
-    let mut jobs = name.to_owned();
-    jobs.push(".jobs");
-    if folder.join(jobs).is_symlink() || folder.join(name).is_symlink() {
-        return Err(failed()(std::io::Error::other("it, or its directory NAME.jobs, is a symbolic link")));
+    // With what the database plays back into the file, and the directory of its jobs.
+    for end in ["", ".jobs", "-journal", "-wal", "-shm"] {
+        let mut part = name.to_owned();
+        part.push(end);
+        let Ok(found) = folder.join(&part).symlink_metadata() else { continue };
+        if found.is_symlink() {
+            return Err(failed()(std::io::Error::other("it, or its directory NAME.jobs, is a symbolic link")));
+        }
+        // Its jobs are carried out with the rights of whoever carries them out: what they do is up to who filled it.
+        if !is_of_ours(found.uid()) {
+            let what = format!(
+                "{}: it is another user's (number {}), who would have you run what he likes; have him run it, or make \
+                 it yours (`chown`)",
+                folder.join(&part).display(),
+                found.uid()
+            );
+            return Err(Error::Input(what));
+        }
     }
     Ok(folder.join(name))
+}
+
+/// Whether a user is root, who runs this, or who has asked root by `sudo`.
+fn is_of_ours(user: u32) -> bool {
+    let caller = host::beneath::caller().map(|(user, _)| user.as_raw());
+    user == 0 || user == rustix::process::getuid().as_raw() || caller == Some(user)
 }
 
 impl Queue {

@@ -48,6 +48,9 @@ pub struct Sweep {
     pub words: Vec<String>,
 }
 
+/// The most runs of a sweep: a week of runs of six seconds. All are known, and their words checked, before the first.
+pub const MOST_RUNS: u128 = 100_000;
+
 /// One run of a sweep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Point {
@@ -61,7 +64,19 @@ pub struct Point {
 
 impl Sweep {
     /// All runs: point by point, or repetition by repetition, so that what drifts on the machine meets all points.
-    pub fn points(&self) -> Vec<Point> {
+    ///
+    /// # Errors
+    ///
+    /// If there are more than [`MOST_RUNS`].
+    pub fn points(&self) -> Result<Vec<Point>> {
+        let of_axes = self.over.iter().map(|axis| axis.values.len() as u128);
+        let runs = of_axes.fold(u128::from(self.repeat), u128::saturating_mul);
+        if runs > MOST_RUNS {
+            let what = format!(
+                "the sweep has {runs} runs, and may have {MOST_RUNS}: give fewer values, or a smaller --repeat"
+            );
+            return Err(Error::Input(what));
+        }
         let mut settings: Vec<Vec<(String, String)>> = vec![Vec::new()];
         for axis in &self.over {
             let with = |so_far: &Vec<(String, String)>, value: &String| {
@@ -79,7 +94,7 @@ impl Sweep {
                 place: Path::new("runs").join(format!("{}", number + 1)).join(repetition.to_string()),
             })
         };
-        (1..=self.repeat).flat_map(of).collect()
+        Ok((1..=self.repeat).flat_map(of).collect())
     }
 
     /// As it is kept beside its results.
@@ -139,7 +154,7 @@ mod tests {
 
     #[test]
     fn every_value_meets_every_other_and_repetitions_go_round() {
-        let points = sweep(&["tdf=2,4", "links.0.delay=1ms,5ms,9ms"], 2).points();
+        let points = sweep(&["tdf=2,4", "links.0.delay=1ms,5ms,9ms"], 2).points().unwrap();
         let shown = |p: &Point| {
             let values: Vec<&str> = p.settings.iter().map(|(_, value)| value.as_str()).collect();
             format!("{} {} {}", values.join(" "), p.repetition, p.place.display())
@@ -148,6 +163,8 @@ mod tests {
         assert_eq!(all.len(), 12);
         assert_eq!(all[..2], ["2 1ms 1 runs/1/1", "2 5ms 1 runs/2/1"]);
         assert_eq!(all[6], "2 1ms 2 runs/1/2");
+        let refused = sweep(&["tdf=2,4", "links.0.delay=1ms,5ms,9ms"], u32::MAX).points().unwrap_err();
+        assert_eq!((refused.code(), refused.to_string().contains("25769803770 runs")), (2, true), "{refused}");
         assert_eq!(all[11], "4 9ms 2 runs/6/2");
     }
 
