@@ -26,7 +26,7 @@ pub use counters::{Usage, UsageByCore, oom_kills, processes};
 pub use files::{NODE_VIEW, REAL_TIME_BUDGET};
 pub use freezer::freeze;
 pub use group::{Group, Joiner};
-pub use hierarchies::{hide_second_version, limits_swap, of_all_sockets};
+pub use hierarchies::{hide_second_version, limits_sockets, limits_swap, of_all_sockets};
 pub use memory::{MemoryUsed, limit_memory};
 pub use partition::Partition;
 pub use weights::{ForcedReschedule, Fraction, Weights};

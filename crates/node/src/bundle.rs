@@ -27,6 +27,8 @@ pub(crate) struct Parts<'a> {
     pub(crate) memory_bytes: u64,
     /// Whether the kernel can also limit memory and swap together.
     pub(crate) limit_swap: bool,
+    /// Whether what waits in its sockets is counted by itself (version 1), and not as memory.
+    pub(crate) limit_sockets: bool,
     /// (file in the staging directory, path in the node), shown read-only.
     pub(crate) shown: &'a [(PathBuf, PathBuf)],
     pub(crate) process: Process,
@@ -185,6 +187,8 @@ fn resources(parts: &Parts<'_>) -> LinuxResources {
     let limit = i64::try_from(parts.memory_bytes).unwrap_or(i64::MAX);
     let mut memory = LinuxMemory::default();
     memory.set_limit(Some(limit)).set_swap(parts.limit_swap.then_some(limit));
+    // Without a limit of its own nothing bounds it but what there is for all of the machine.
+    memory.set_kernel_tcp(parts.limit_sockets.then_some(limit / 2));
     let mut pids = LinuxPids::default();
     pids.set_limit(MOST_PROCESSES.min(host::processes::most_of_a_run().cast_signed()));
     let mut resources = LinuxResources::default();

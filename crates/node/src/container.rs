@@ -43,6 +43,11 @@ impl Tracked {
         *ended
     }
 
+    /// Its directory in the enclosure's `/proc`; none if it had ended before that was opened.
+    pub(crate) fn directory(&self) -> Option<&OwnedFd> {
+        self.proc.as_ref()
+    }
+
     /// Whether how it ends will never be known, because the enclosure is gone, and it with that.
     pub(crate) fn is_lost(&self) -> bool {
         self.enclosure.exits.over() && self.try_wait().is_none()

@@ -12,6 +12,7 @@ use std::time::Duration;
 use host::cgroup;
 use host::listening::listens;
 use rustix::fs::{CWD, FileType, Gid, Mode, OFlags, Uid, openat};
+use rustix::mount::MountFlags;
 use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::bundle;
@@ -419,7 +420,24 @@ fn create(
         None => &["create", "--bundle", &bundle],
     };
     let request = Request { mounts: Some(mounts), ..request(shared, runtime, name, "create", generation) };
-    Ok((request.process(verb, fds)?, io.gate))
+    let process = request.process(verb, fds)?;
+    without_devices(shared, name, &process)?;
+    Ok((process, io.gate))
+}
+
+/// Takes setuid bits and devices from the root of a node, in which no program runs yet: crun mounts it once more, and
+/// leaves out that it was mounted without them.
+fn without_devices(shared: &Shared, name: &str, process: &Tracked) -> Result<(), Error> {
+    let Some(proc) = process.directory() else { return Ok(()) };
+    let mounts = match MountNamespace::of(proc) {
+        Ok(mounts) => Arc::new(mounts),
+        // One that has ended has no namespaces; its end is told.
+        Err(_) if process.try_wait().is_some() => return Ok(()),
+        Err(e) => return Err(e),
+    };
+    let flags = MountFlags::BIND | MountFlags::NOSUID | MountFlags::NODEV;
+    let remount = move || rustix::mount::mount_remount("/", flags, c"");
+    shared.call_among(&mounts, remount)?.context(|| format!("node {name}: cannot take devices from its root"))
 }
 
 /// Whether it is the null device, by whatever file.

@@ -29,6 +29,14 @@ impl MountNamespace {
         Ok(MountNamespace { namespace, root })
     }
 
+    /// That of a process, by its directory in `/proc`.
+    pub(crate) fn of(process: &OwnedFd) -> Result<MountNamespace, Error> {
+        let open = |what: &str, flags| openat(process, what, flags | OFlags::CLOEXEC, Mode::empty());
+        let namespace = open("ns/mnt", OFlags::RDONLY).context(|| "cannot open a node's mount namespace".into())?;
+        let root = open("root", OFlags::PATH | OFlags::DIRECTORY).context(|| "cannot open a node's root".into())?;
+        Ok(MountNamespace { namespace, root })
+    }
+
     /// Moves the calling thread, which must share its root with no other, into a copy of the namespace that it is in.
     pub(crate) fn copy(proc: &OwnedFd) -> Result<MountNamespace, Error> {
         // SAFETY: of what threads share only the root and the working directory are unshared, and no thread of this

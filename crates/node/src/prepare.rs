@@ -177,6 +177,7 @@ pub(crate) fn prepare(shared: &Shared, spec: &NodeSpec, first: bool) -> Result<(
         cores: &cores,
         memory_bytes: spec.memory_bytes,
         limit_swap: cgroup::limits_swap(),
+        limit_sockets: cgroup::limits_sockets(),
         shown: &shown,
         process: bundle::process(&spec.argv, &environment(&spec.env), &spec.cwd, spec.user),
     };

@@ -40,7 +40,8 @@ impl Runtime {
         let path = std::env::var_os("PATH")?;
         let places = std::env::split_paths(&path).chain(["/usr/sbin", "/usr/bin"].map(PathBuf::from));
         let path = places.map(|dir| dir.join(name)).find(|p| is_program(p))?;
-        let output = Command::new(&path).arg("--version").output().ok().filter(|o| o.status.success())?;
+        // It would make a directory of its own where a variable says, which may be anybody's.
+        let output = Command::new(&path).arg("--version").env_clear().output().ok().filter(|o| o.status.success())?;
         let text = String::from_utf8_lossy(&output.stdout);
         let version = text.lines().next()?.split_whitespace().last()?.into();
         Some(Runtime { path, version })

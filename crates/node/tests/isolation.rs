@@ -187,6 +187,16 @@ fn what_a_node_writes_stays_its_own() {
     });
 }
 
+/// Also after its runtime has mounted the root once more.
+#[test]
+fn setuid_bits_and_devices_in_a_nodes_files_mean_nothing() {
+    with_each_runtime(|world| {
+        let outcome = world.run("awk '$2 == \"/\" {print $4}' /proc/mounts");
+        let options: Vec<&str> = outcome.ok().split(',').collect();
+        assert!(["nosuid", "nodev", "relatime"].iter().all(|option| options.contains(option)), "{options:?}");
+    });
+}
+
 #[test]
 fn the_hosts_network_is_out_of_reach() {
     with_each_runtime(|world| {

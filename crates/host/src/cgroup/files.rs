@@ -35,6 +35,9 @@ pub(super) const MEMORY_USED: [&str; 2] = ["memory.usage_in_bytes", "memory.curr
 /// Version 1: the limit on memory and swap together, where the kernel keeps one.
 pub(super) const SWAP_LIMIT: &str = "memory.memsw.limit_in_bytes";
 
+/// Version 1: the limit on what waits in sockets, of TCP and of all others that count their memory.
+pub(super) const SOCKETS_LIMIT: &str = "memory.kmem.tcp.limit_in_bytes";
+
 /// Version 2: what the root or a group has, and what it passes on.
 pub(super) const OFFERED: &str = "cgroup.controllers";
 /// How threads may be in a group of version 2; of the root nothing is said.

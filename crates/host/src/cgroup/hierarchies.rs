@@ -8,7 +8,8 @@ use std::sync::OnceLock;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, UnmountFlags};
 
 use super::files::{
-    CONTROLLERS, CONTROLLERS_2, KIND, MEMBERS, NODE_VIEW, OFFERED, SECOND_BESIDE_FIRST, SWAP_LIMIT, Version,
+    CONTROLLERS, CONTROLLERS_2, KIND, MEMBERS, NODE_VIEW, OFFERED, SECOND_BESIDE_FIRST, SOCKETS_LIMIT, SWAP_LIMIT,
+    Version,
 };
 use super::group::Group;
 use super::passing::{Known, not_among};
@@ -216,6 +217,12 @@ pub fn limits_swap() -> bool {
         Some((_, Version::Second)) => true,
         None => false,
     }
+}
+
+/// Whether what waits in sockets is counted apart from other memory, and can be limited (version 1). Version 2 counts
+/// it as memory.
+pub fn limits_sockets() -> bool {
+    matches!(memory(), Some((mount, Version::First)) if mount.join(SOCKETS_LIMIT).exists())
 }
 
 /// The group to which every socket of this machine belongs, for BPF programs that are to see them all.
