@@ -6,7 +6,7 @@ mkdir "$scratch/disks"
 cat >"$scratch/disks/experiment.yaml" <<'END'
 name: disks
 tdf: 10
-grain: 2.5ms
+lead: 2.5ms
 machines:
   m: { speed: 0.4, memory: 128MiB, disk: { like: ssd-sata, size: 512MB } }
 nodes:

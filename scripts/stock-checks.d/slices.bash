@@ -8,7 +8,7 @@ name: slices
 tdf: 5
 # The speed of emulated cores is no measure of anything: it changes by a half with what their host does.
 cpu: time
-grain: 19ms
+lead: 19ms
 machines:
   large: { speed: 0.4, memory: 64MiB }
   small: { speed: 0.1, memory: 64MiB }

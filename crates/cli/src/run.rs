@@ -55,9 +55,9 @@ pub struct Args {
     /// variant only)
     #[arg(long, conflicts_with_all = ["repeat", "keep"])]
     confirm: bool,
-    /// Another grain for the second run of --confirm, such as `5ms`
-    #[arg(long, value_name = "TIME", requires = "confirm")]
-    grain: Option<String>,
+    /// Another lead of clocks for the second run of --confirm, such as `5ms`
+    #[arg(long, value_name = "TIME", requires = "confirm", alias = "grain")]
+    lead: Option<String>,
     /// How often to run; the results go to DIR/1, DIR/2, …
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,

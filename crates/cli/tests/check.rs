@@ -93,7 +93,7 @@ fn wrong_input_is_2_with_its_place() {
         (&["--set", "machines.server.cpus=300"], "a machine has 1 to 256 CPUs"),
         (&["--set", "machines.server.cpus=64"], "server 3.200 (64 CPUs)"),
         (&["--set", "nonsense"], "PATH=VALUE"),
-        (&["--set", "grain=0.2ms"], "the nearest grain that can be had is 1.25ms (`grain: 1.25ms`)"),
+        (&["--set", "lead=0.2ms"], "the nearest lead that can be had is 1.25ms (`lead: 1.25ms`)"),
         (&["--set", "accuracy.p95=5%"], "did you mean `p9"),
         (&["--set", "machines.server.speed=850 MHz"], "there is no unit `MHz`; units are units/µs, units/us"),
         (&["--set", "machines.server.speed=1000000 units/us"], "a core of this host usually does"),

@@ -55,7 +55,7 @@ fn all_requests_of_isaac_are_answered_though_databases_go_away() {
         &[
             "nodes.client.run=/usr/bin/python3 /srv/client.py usual 2 3 0.3",
             "nodes.client.count=2",
-            "grain=40ms",
+            "lead=40ms",
             "machines.database.speed=0.12",
             "machines.application.speed=0.11",
             "machines.front.speed=0.05",
@@ -82,7 +82,7 @@ fn users_of_the_auction_are_answered_and_counted() {
         &[
             "nodes.load.run=/usr/bin/python3 /srv/load.py 0.5 1 2",
             "nodes.load.env.SESSIONS=3",
-            "grain=30ms",
+            "lead=30ms",
             "machines.database.speed=0.25",
             "machines.web.speed=0.12",
             "machines.load.speed=0.08",

@@ -481,7 +481,7 @@ fn one_can_look_into_a_live_run() {
 #[test]
 fn a_run_is_confirmed_by_another_at_twice_its_factor() {
     let lab = Lab::new(ECHO);
-    let done = lab.diorama(&["run", "lab", "--tdf", "3", "--confirm", "--grain", "2ms", "--accuracy", "p99=30%"]);
+    let done = lab.diorama(&["run", "lab", "--tdf", "3", "--confirm", "--lead", "2ms", "--accuracy", "p99=30%"]);
     assert_eq!(done.code, 0);
     let [first, second] = ["echo/scaled", "echo/scaled/confirm"].map(|run| lab.result(run));
     assert_eq!([&first, &second].map(|result| result.tdf.to_string()), ["3", "6"]);
@@ -548,14 +548,14 @@ fn what_the_user_wrote_wrong_is_exit_2_and_changes_nothing() {
     refused(&["run", "lab", "--tdf", "0.5"], "at least 1");
     refused(&["run", "lab", "--tdf", "1000"], "TDF");
     refused(&["run", "lab", "--set", "machines.server.speed=5"], "TDF of");
-    refused(&["run", "lab", "--set", "grain=1us"], "the nearest grain that can be had is 1ms");
+    refused(&["run", "lab", "--set", "lead=1us"], "the nearest lead that can be had is 1ms");
     refused(&["run", "lab", "--set", "machines.client.speed=900000 units/us"], "a core of this host usually does");
     refused(&["run", "lab", "--accuracy", "p95=5%"], "write 5%, or mean=5%");
     refused(&["run", "lab", "--accuracy", "0%"], "from 0.1% to 100%");
     refused(&["run", "lab", "--confirm", "--variant", "baseline"], "--confirm needs another TDF");
-    refused(&["run", "lab", "--confirm", "--grain", "1s"], "the nearest grain that can be had is 30ms");
+    refused(&["run", "lab", "--confirm", "--lead", "1s"], "the nearest lead that can be had is 30ms");
     refused(&["run", "lab", "--confirm", "--repeat", "2"], "--repeat");
-    refused(&["run", "lab", "--grain", "5ms"], "--confirm");
+    refused(&["run", "lab", "--lead", "5ms"], "--confirm");
     refused(&["run", "lab", "--out", "lab"], "not empty");
     refused(&["logs", "nowhere"], "nowhere");
     assert!(!lab.path().join("runs").exists());

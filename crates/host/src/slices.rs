@@ -120,7 +120,7 @@ fn disagreed(other: &Holder, slice: RealDuration) -> Lack {
         "timeslices of {slice} are wanted, and another run ({id}, pid {process}) has set {theirs} on the whole \
          machine, for this kernel has no slices per task (Linux 6.12)"
     );
-    Lack::new(what, "wait for its end, or give both experiments a `grain` for which their timeslices are as long")
+    Lack::new(what, "wait for its end, or give both experiments a `lead` for which their timeslices are as long")
 }
 
 fn setting_here() -> Result<Setting, Lack> {
@@ -192,7 +192,7 @@ mod tests {
     fn who_wants_other_slices_is_told_whose_are_set() {
         let us = |us: u64| RealDuration::from_nanos(us * 1_000);
         let said = disagreed(&Holder { id: "a-1".into(), wants: us(200), process: 7 }, us(100)).to_string();
-        assert!(said.contains("a-1, pid 7") && said.contains("200µs") && said.contains("grain"), "{said}");
+        assert!(said.contains("a-1, pid 7") && said.contains("200µs") && said.contains("lead"), "{said}");
     }
 
     #[test]

@@ -26,7 +26,7 @@ use crate::file;
 use crate::glob;
 use crate::names::{self, did_you_mean};
 use crate::tree::{Data, Key, Span, Value, shorten};
-use crate::units::{Bandwidth, Factor, Grain, Size, Window};
+use crate::units::{Bandwidth, Factor, Lead, Size, Window};
 
 /// The most nodes that an experiment may have.
 const NODES: usize = 10_000;
@@ -62,7 +62,8 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
     let measure: Option<Window> = top.one("measure", false);
     let cpu: Option<file::Cpu> = top.one("cpu", false);
     let refill: Option<bool> = top.one("refill", false);
-    let grain: Option<Grain> = top.one("grain", false);
+    let lead: Option<Lead> = top.one("lead", false);
+    let grain: Option<Lead> = top.one("grain", false);
     let accuracy: Option<file::Accuracy> = top.one("accuracy", false);
     let machines = top.entries("machines", true, "classes of hardware");
     let nodes = top.entries("nodes", true, "nodes");
@@ -103,7 +104,12 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
     if apart != Some(true) {
         net.check_shape(&names, &places, root, problems);
     }
-    let network::Network { links, places: link_places, captures, lans, addresses, notes, .. } = net;
+    let network::Network { links, places: link_places, captures, lans, addresses, mut notes, .. } = net;
+    // An option may give the one and the file the other.
+    notes.extend(grain.map(|_| match lead {
+        None => "`grain` is called `lead` now, and goes on being read".to_owned(),
+        Some(_) => "`grain` is the earlier name of `lead`, which counts in its place".to_owned(),
+    }));
     let routes = routes::routes(routes, &names, &places, &links, problems);
     let placement = placement::placement(placement, &names, &places, problems);
     if colocate == Some(0) {
@@ -147,7 +153,7 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
         },
         without_meaning: refill.map(|_| "refill").into_iter().collect(),
         notes,
-        grain: grain.map(|g| g.0),
+        lead: lead.or(grain).map(|lead| lead.0),
         accuracy,
         machines: machines.into_iter().filter_map(|(m, right)| right.then_some(m)).collect(),
         nodes,

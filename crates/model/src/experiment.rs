@@ -24,7 +24,7 @@ pub struct Experiment {
     /// The nodes' entitlement: work or time of the core.
     pub cpu: Cpu,
     /// The bound on how far the slowest node's clock gets ahead in a timeslice; none: as the plan finds right.
-    pub grain: Option<VirtualDuration>,
+    pub lead: Option<VirtualDuration>,
     /// Keys of the file that do nothing any more.
     pub without_meaning: Vec<&'static str>,
     /// Sentences about what is accepted, and differs here from what may be meant.

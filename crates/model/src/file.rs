@@ -22,7 +22,7 @@ pub(crate) use self::guest::{Arch as GuestArch, Firmware as GuestFirmware, Guest
 pub(crate) use self::link::{
     Capture, Direction, Expected, Jitter, Lan, Length, Link, LinkChange, Loss, Queue, Red, WordOr,
 };
-use crate::units::{Bandwidth, Drift, Factor, Grain, Off, Percent, Size, Speed, Time, Window};
+use crate::units::{Bandwidth, Drift, Factor, Lead, Off, Percent, Size, Speed, Time, Window};
 
 /// The JSON Schema of the experiment file, for editors.
 pub fn schema() -> serde_json::Value {
@@ -83,7 +83,9 @@ pub(crate) struct File {
     refill: Option<bool>,
     /// By how much the slowest node's clock may get ahead of the run's in a timeslice, in virtual time; without it, as
     /// the plan finds right
-    grain: Option<Grain>,
+    lead: Option<Lead>,
+    /// The earlier name of `lead`
+    grain: Option<Lead>,
     /// How exact the results must be for the run to be trustworthy: mean and p50, with twice that for p90 and four
     /// times that for p99; without it 5%
     accuracy: Option<Accuracy>,
@@ -133,12 +135,13 @@ pub(crate) struct File {
 }
 
 /// The keys of [`File`], in the order in which the documentation shows them.
-pub(crate) const KEYS: [&str; 28] = [
+pub(crate) const KEYS: [&str; 29] = [
     "name",
     "tdf",
     "measure",
     "cpu",
     "refill",
+    "lead",
     "grain",
     "accuracy",
     "machines",

@@ -203,14 +203,14 @@ quantity!(
 
 quantity!(
     /// A bound on how far a node's clock gets ahead in a timeslice, in virtual time; not zero.
-    Grain(VirtualDuration), "A time with its unit: ns, us, ms, s, min or h; above zero", TIME.pattern(),
+    Lead(VirtualDuration), "A time with its unit: ns, us, ms, s, min or h; above zero", TIME.pattern(),
     |text| match duration(text)? {
         VirtualDuration::ZERO => Err(format!(
-            "`{}` is no grain, for every timeslice takes its time: write how far a node's clock may get ahead in \
-             one, such as `2ms`, or leave `grain` out",
+            "`{}` is no lead, for every timeslice takes its time: write how far a node's clock may get ahead in \
+             one, such as `2ms`, or leave `lead` out",
             shorten(text)
         )),
-        grain => Ok(grain),
+        lead => Ok(lead),
     }
 );
 

@@ -26,7 +26,7 @@ fn the_web_busy_experiment_is_read_whole() {
     let e = good("web-busy.yaml", &[]).unwrap();
     assert_eq!((e.name.as_str(), e.tdf), ("web-busy", Tdf::new(10, 1).unwrap()));
     assert_eq!(e.measure, Some((at(2.0), Some(at(12.0)))));
-    assert_eq!((e.cpu, e.grain, e.accuracy), (Cpu::Work, None, Accuracy::default()));
+    assert_eq!((e.cpu, e.lead, e.accuracy), (Cpu::Work, None, Accuracy::default()));
     let names: Vec<&str> = e.nodes.iter().map(|n| n.name.as_str()).collect();
     assert_eq!(names, ["server", "client-1", "client-2", "client-3", "client-4"]);
     assert_eq!(e.machines[e.nodes[0].machine].speed, Speed::OfHost(0.5));
@@ -212,7 +212,7 @@ fn all_keys_are_read() {
     assert_eq!(e.nodes[1].after, [0, 3]);
     assert_eq!(e.machines.len(), 1);
     assert_eq!(e.machines[0].speed, Speed::Absolute(412.5));
-    assert_eq!((e.cpu, e.grain), (Cpu::Time, Some(VirtualDuration::from_nanos(2_500_000))));
+    assert_eq!((e.cpu, e.lead), (Cpu::Time, Some(VirtualDuration::from_nanos(2_500_000))));
     assert_eq!(e.accuracy, Accuracy { mean: Some(2.0), p99: Some(12.5), ..Accuracy::default() });
     let link = |name: &str| &e.links[e.link(name).unwrap()].ab;
     assert_eq!(link("app-1--sw").rate, None);
@@ -318,15 +318,22 @@ fn overrides_change_the_file_before_it_is_checked() {
 }
 
 #[test]
-fn cpu_grain_and_accuracy_may_be_given_for_one_run() {
+fn cpu_lead_and_accuracy_may_be_given_for_one_run() {
     let e = good(
         "web-busy.yaml",
-        &[("cpu", "time"), ("grain", "5ms"), ("accuracy", "3%"), ("machines.server.speed", "850 units/us")],
+        &[("cpu", "time"), ("lead", "5ms"), ("accuracy", "3%"), ("machines.server.speed", "850 units/us")],
     )
     .unwrap();
-    assert_eq!((e.cpu, e.grain), (Cpu::Time, Some(VirtualDuration::from_nanos(5_000_000))));
+    assert_eq!((e.cpu, e.lead), (Cpu::Time, Some(VirtualDuration::from_nanos(5_000_000))));
     assert_eq!(e.accuracy, Accuracy { all: Some(3.0), ..Accuracy::default() });
     assert_eq!(e.machines[e.nodes[0].machine].speed, Speed::Absolute(850.0));
+    // Its earlier name goes on being read.
+    let e = good("web-busy.yaml", &[("grain", "5ms")]).unwrap();
+    assert_eq!(e.lead, Some(VirtualDuration::from_nanos(5_000_000)));
+    assert!(e.notes.iter().any(|note| note.starts_with("`grain` is called `lead` now")), "{:?}", e.notes);
+    let e = good("web-busy.yaml", &[("grain", "5ms"), ("lead", "2ms")]).unwrap();
+    assert_eq!(e.lead, Some(VirtualDuration::from_nanos(2_000_000)));
+    assert!(e.notes.iter().any(|note| note.contains("which counts in its place")), "{:?}", e.notes);
     let e = good("everything.yaml", &[("accuracy.p99", "30%")]).unwrap();
     assert_eq!((e.accuracy.mean, e.accuracy.p99), (Some(2.0), Some(30.0)));
 }
@@ -335,7 +342,7 @@ fn cpu_grain_and_accuracy_may_be_given_for_one_run() {
 fn a_wrong_override_is_named() {
     for (path, value, part) in [
         ("machines.server.speed", "fast", "--set machines.server.speed=fast: this is `fast`"),
-        ("grain", "fine", "--set grain=fine: `fine` is not a time"),
+        ("lead", "fine", "--set lead=fine: `fine` is not a time"),
         ("accuracy.p75", "5%", "there is no key `p75` here"),
         ("machines.server.speed", "850 unit/us", "did you mean `850units/us`?"),
         ("machines.sever.speed", "1", "there is no `sever` in `machines`: did you mean `server`?"),
@@ -698,6 +705,7 @@ fn the_schema_is_current() {
         "measure",
         "cpu",
         "refill",
+        "lead",
         "grain",
         "accuracy",
         "machines",

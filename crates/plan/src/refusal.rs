@@ -116,18 +116,18 @@ pub enum Refusal {
         /// The least and the most that a node can do here.
         possible: [f64; 2],
     },
-    /// Slices of the length that the grain asks for cannot be had.
+    /// Slices of the length that the lead asks for cannot be had.
     #[error(
-        "{experiment}: for no clock to get ahead of the run's by more than the grain of {asked}, nodes would keep the \
-         core for {length}, and slices last {} to {}; the nearest grain that can be had is {nearest} \
-         (`grain: {nearest}`)",
+        "{experiment}: for no clock to get ahead of the run's by more than the lead of {asked}, nodes would keep the \
+         core for {length}, and slices last {} to {}; the nearest lead that can be had is {nearest} \
+         (`lead: {nearest}`)",
         Timeslice::SHORTEST,
         Timeslice::LONGEST
     )]
     Grain {
         /// The experiment.
         experiment: String,
-        /// The grain that was asked for.
+        /// The lead that was asked for.
         asked: VirtualDuration,
         /// How long slices would have to be.
         length: RealDuration,

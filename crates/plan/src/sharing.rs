@@ -69,15 +69,15 @@ pub(super) fn slice(
     cpus: &[TargetCpu],
     shortest_path: Option<VirtualDuration>,
 ) -> Result<Timeslice> {
-    let Some(grain) = experiment.grain else { return Ok(Timeslice::suiting(shortest_path, cpus)) };
-    let asked = Timeslice::of_lead(grain, cpus);
+    let Some(lead) = experiment.lead else { return Ok(Timeslice::suiting(shortest_path, cpus)) };
+    let asked = Timeslice::of_lead(lead, cpus);
     let nearest = asked.nearest(cpus);
     match asked.can_be_had() {
         // Its length may be a rounding error beyond the bounds.
         true => Ok(Timeslice { length: nearest.length, ..asked }),
         false => Err(Refusal::Grain {
             experiment: experiment.name.clone(),
-            asked: grain,
+            asked: lead,
             length: asked.length,
             nearest: nearest.lead,
         }

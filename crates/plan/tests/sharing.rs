@@ -108,26 +108,26 @@ fn slices_suit_the_shortest_path_and_are_the_same_in_every_factor() {
 }
 
 #[test]
-fn a_grain_that_is_given_is_kept_or_refused_with_the_nearest() {
-    let given = plan(Variant::Scaled, &[("grain", "37.5ms")]);
+fn a_lead_that_is_given_is_kept_or_refused_with_the_nearest() {
+    let given = plan(Variant::Scaled, &[("lead", "37.5ms")]);
     assert_eq!(given.slice.length, us(1_500));
     for (asked, nearest) in [("1ms", 2.5e-3..2.6e-3), ("100ms", 74e-3..76e-3)] {
         // Both variants alike: what the one can have, the other can.
         let [other, said] = [Variant::Scaled, Variant::Baseline].map(|variant| {
-            let (kind, what) = refusal(Some(1000.0), variant, &[("grain", asked)]);
+            let (kind, what) = refusal(Some(1000.0), variant, &[("lead", asked)]);
             assert_eq!(kind, Kind::Input);
             assert!(what.contains("slices last 100µs to 3ms"), "{what}");
-            what.split("`grain: ").nth(1).unwrap().split('`').next().unwrap().to_owned()
+            what.split("`lead: ").nth(1).unwrap().split('`').next().unwrap().to_owned()
         });
         assert_eq!(other, said);
         for variant in [Variant::Scaled, Variant::Baseline] {
-            let right = plan(variant, &[("grain", &said)]);
+            let right = plan(variant, &[("lead", &said)]);
             assert!(nearest.contains(&right.slice.lead.as_secs_f64()), "{said}");
             assert!((Timeslice::SHORTEST..=Timeslice::LONGEST).contains(&right.terms.slice), "{said}");
         }
     }
     // Nearly the shortest, in as many digits as one writes.
-    let thirds = [("machines.client.speed", "0.03"), ("grain", "3.333ms")];
+    let thirds = [("machines.client.speed", "0.03"), ("lead", "3.333ms")];
     assert_eq!(plan(Variant::Scaled, &thirds).slice.length, Timeslice::SHORTEST);
 }
 

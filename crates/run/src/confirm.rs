@@ -168,7 +168,7 @@ impl PairedStatistic {
             (false, false) => "it shrinks as the TDF grows, so it is probably too small here already",
         };
         let slices = match in_other_slices {
-            true => format!(" and a grain of {}", second.slice.lead),
+            true => format!(" and a lead of {}", second.slice.lead),
             false => String::new(),
         };
         format!(
@@ -197,7 +197,7 @@ fn rounded(v: f64) -> String {
 pub fn settle(dir: &RunDir, mut first: RunResult, comparison: &Comparison, second: Conditions) -> Result<RunResult> {
     let confirmed = comparison.confirmed();
     let detail = serde_json::json!({
-        "confirmed": confirmed, "tdf": second.tdf, "grain_s": second.slice.lead.as_secs_f64(),
+        "confirmed": confirmed, "tdf": second.tdf, "lead_s": second.slice.lead.as_secs_f64(),
         "moved": comparison.moved, "unknown": comparison.unknown,
     });
     dir.event_log()?.write(&Event {
@@ -296,7 +296,7 @@ mod tests {
         assert!(says.ends_with("it shrinks as the TDF grows, so it is probably too small here already"), "{says}");
         // With other timeslices, too, nobody knows which it was.
         let [says] = &compare((&first, at("10", 100)), (&second, at("20", 400))).moved[..] else { panic!() };
-        assert!(says.contains("at TDF 20 and a grain of 4ms") && says.contains("one of the two"), "{says}");
+        assert!(says.contains("at TDF 20 and a lead of 4ms") && says.contains("one of the two"), "{says}");
     }
 
     #[test]

@@ -26,7 +26,7 @@ impl Confirmation {
             return Err(Failure::input(what));
         }
         let mut set = args.set.clone();
-        set.extend(args.grain.iter().map(|grain| ("grain".to_owned(), grain.clone())));
+        set.extend(args.lead.iter().map(|lead| ("lead".to_owned(), lead.clone())));
         // Warnings about it have been given.
         let experiment = args.hardware.describes(&args.experiment, &set, args.cores).open()?.experiment;
         let seconds = engine::seconds(&experiment, plan)?;

@@ -159,9 +159,11 @@ impl Lab {
     pub fn wait_for_event(&self, run: &str, event: &str) {
         let path = self.path().join("runs").join(run).join("events.jsonl");
         let wanted = format!("\"event\":\"{event}\"");
-        wait_until(&format!("event {event}"), PATIENCE, || {
-            fs::read_to_string(&path).is_ok_and(|text| text.contains(&wanted))
-        });
+        let end = Instant::now() + PATIENCE;
+        while !fs::read_to_string(&path).is_ok_and(|text| text.contains(&wanted)) {
+            assert!(Instant::now() < end, "no event {event} within {PATIENCE:?}; the run said: {}", self.said());
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 }
 

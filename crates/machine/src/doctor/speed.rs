@@ -67,7 +67,7 @@ fn slices() -> Finding {
         Policy::Slots => Finding::ok(
             "slices",
             format!("{} to {}", Timeslice::SHORTEST, Timeslice::LONGEST),
-            "on the nodes' core; a plan chooses by the shortest path, `grain` in an experiment bounds them",
+            "on the nodes' core; a plan chooses by the shortest path, `lead` in an experiment bounds them",
         ),
         _ => Finding::degraded("slices", "none", "shares are not kept in slices here: see CPU shares"),
     }
