@@ -16,6 +16,9 @@ mod timers;
 use record::CheckName;
 
 pub use self::caches::lost as lost_to_caches;
+#[cfg(test)]
+pub(crate) use self::speed::core_speed;
+pub(crate) use self::speed::longer_at;
 pub use self::speed::{GAIN_HIGH, GAIN_LOW};
 use crate::effects::Effect;
 use crate::evidence::Evidence;

@@ -11,6 +11,8 @@
 //! - [`findings`] are all of that. With the samples of the metrics, and the part of them that is chance ([`sampling`]),
 //!   they become intervals, and those, held against the [`accuracy`] that was asked for, the verdict.
 //!
+//! [`so_far`] is what is known of checks while a run goes on.
+//!
 //! From samples to errors: [`statistics`], and [`compare`], which pairs runs. [`require`] holds one against limits.
 //!
 //! `docs/checks.md` explains each check and the size of its effect.
@@ -31,6 +33,7 @@ pub mod monitor;
 pub mod observations;
 pub mod require;
 pub mod sampling;
+pub mod so_far;
 pub mod statistics;
 pub mod units;
 pub mod wording;

@@ -54,7 +54,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "engine", "traffic",
         ],
     ),
-    ("cli", &["map", "queue", "compose", "engine", "record", "report", "bench"]),
+    ("cli", &["map", "queue", "compose", "engine", "record", "fidelity", "report", "bench"]),
     ("trials", &["scale", "record", "fidelity", "report"]),
     ("rules", &[]),
 ];

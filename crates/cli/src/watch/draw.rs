@@ -315,6 +315,12 @@ fn progress(picture: &Picture) -> String {
 
 fn verdict(picture: &Picture) -> (String, Style) {
     let Some(result) = &picture.result else {
+        let beyond: Vec<_> =
+            picture.standing().iter().filter(|check| check.is_beyond).map(|check| check.name.to_string()).collect();
+        if !beyond.is_empty() && matches!(picture.stage, Stage::Live | Stage::Unknown) {
+            let text = format!("verdict: comes at the end; so far beyond 5 % for work: {}", beyond.join(", "));
+            return (text, BAD);
+        }
         let text = match picture.stage {
             Stage::Live | Stage::Unknown => "verdict: comes at the end, when the checks are made",
             Stage::Suspended => "no verdict yet: it is suspended, and `diorama swap in` goes on with it",
@@ -443,6 +449,12 @@ fn checks(picture: &Picture) -> Table {
         );
         rows.push(vec![(String::new(), PLAIN), (format!("core {}", speed.core), PLAIN), (of, PLAIN), (says, WEAK)]);
     }
+    for check in picture.standing() {
+        let (mark, style) = if check.is_beyond { ("NO", BAD) } else { ("…", PLAIN) };
+        let value = format!("{:.3} {}", check.value, check.unit);
+        let says = format!("So far: {}", check.says);
+        rows.push(vec![(mark.into(), style), (check.name.to_string(), PLAIN), (value, PLAIN), (says, WEAK)]);
+    }
     for check in picture.result.iter().flat_map(|result| &result.fidelity.checks) {
         let (mark, style) = match check.ok {
             Some(true) => ("ok", GOOD),
@@ -459,7 +471,7 @@ fn checks(picture: &Picture) -> Table {
     }
     let title = match &picture.result {
         Some(result) => format!("Checks: {}", result.fidelity.checks.len()),
-        None => "Checks: made at the end".into(),
+        None => "Checks: so far; the others are made at the end".into(),
     };
     let columns = vec![column("", 2), column("check", 22), number("value", 18), column("says", 20)];
     Table { title, columns, rows, ends_with_newest: false }
@@ -672,6 +684,30 @@ mod tests {
         let mut gone = ended(Verdict::Trustworthy, "");
         gone.result = None;
         assert!(drawn(&gone, &mut View::default(), [80, 24])[2].starts_with("no verdict: it ended without a result"));
+    }
+
+    #[test]
+    fn a_check_that_is_beyond_already_is_told_before_the_end() {
+        let mut picture = live(1);
+        let speed = |percent| record::SpeedInterval {
+            virtual_s: 1.0,
+            core: 3,
+            units_per_us: Some(8.0 * percent),
+            percent_of_reference: Some(percent),
+            k: 1.0,
+            capped: 0.0,
+        };
+        picture.speed(speed(99.0));
+        let within = text(&picture, 120);
+        assert!(within.contains("\nverdict: comes at the end, when the checks are made\n"), "{within}");
+        assert!(within.contains("\n…   core-speed              99.000 % of the reference"), "{within}");
+        picture.speed(speed(50.0));
+        let beyond = text(&picture, 120);
+        assert!(beyond.contains("\nverdict: comes at the end; so far beyond 5 % for work: core-speed\n"), "{beyond}");
+        assert!(beyond.contains("\nNO  core-speed  ") && beyond.contains("  So far: core 3 did "), "{beyond}");
+        let mut over = ended(Verdict::Trustworthy, "");
+        over.speed(speed(50.0));
+        assert!(!text(&over, 120).contains("So far"), "the result has the checks");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use engine::Progress;
+use fidelity::so_far::{SoFar, Standing};
 use record::{DiskInterval, Event, NodeInterval, PipeInterval, Plan, RunResult, SpeedInterval};
 
 use crate::events;
@@ -31,6 +32,10 @@ pub struct Picture {
     pub events: VecDeque<String>,
     pub events_seen: u64,
     pub result: Option<RunResult>,
+    /// Evidence for checks, as far as files hold it while the run goes on.
+    so_far: SoFar,
+    /// How far nodes get more time for a slower core.
+    gain: Option<f64>,
     /// Lines of its files that were not what they had to be.
     pub bad_lines: u64,
     /// Why it could not be read further.
@@ -134,6 +139,7 @@ impl Picture {
             let place = self.links.places.get(name).copied().unwrap_or_else(|| self.links.add(name, Link::default()));
             self.links.all[place].1.bits_per_s = planned.target.bits_per_s;
         }
+        self.gain = plan.cpu.and_then(|cpu| cpu.gain);
         self.is_planned = true;
     }
 
@@ -160,6 +166,7 @@ impl Picture {
 
     /// Takes in what a node's disk did.
     pub fn disk(&mut self, row: &DiskInterval) {
+        self.so_far.disk(row);
         if let Some(node) = self.nodes.of(&row.node, self.is_planned) {
             node.disk_use = Some(row.utilisation).filter(|part| part.is_finite());
         }
@@ -190,6 +197,7 @@ impl Picture {
     /// Takes in how fast a core was.
     pub fn speed(&mut self, row: SpeedInterval) {
         if self.speeds.len() < MOST_WITHOUT_PLAN || self.speeds.contains_key(&row.core) {
+            self.so_far.speed(&row);
             self.speeds.insert(row.core, row);
         }
     }
@@ -223,6 +231,11 @@ impl Picture {
         }
         self.events.push_back(told);
         self.events_seen += 1;
+    }
+
+    /// Checks as they stand, of a run that has no result yet.
+    pub fn standing(&self) -> Vec<Standing> {
+        if self.result.is_some() { Vec::new() } else { self.so_far.standing(self.gain) }
     }
 
     /// The virtual second of the picture.

@@ -63,8 +63,6 @@ fn of_core(whose: &str, speed: &SpeedRecord, average: f64, pace: Pace) -> Option
         number(100.0 * average / reference),
         number(reference)
     );
-    // Shares of work have given back what a program of this gain lost.
-    let given = pace.gain.unwrap_or(0.0);
     says += &match pace.gain {
         Some(_) => format!("; nodes got {} times their time for it", number(speed.owed)),
         None => "; nodes got no more time for it (`cpu: time`)".into(),
@@ -77,9 +75,16 @@ fn of_core(whose: &str, speed: &SpeedRecord, average: f64, pace: Pace) -> Option
         );
     }
     says += ".";
-    let ends = [(GAIN_LOW - given) * slower, (GAIN_HIGH - given) * slower];
-    let (low, high) = (ends[0].min(ends[1]), ends[0].max(ends[1]));
+    let [low, high] = longer_at(slower, pace.gain);
     Some(OfCore { value: 100.0 * average / reference, range: Some([low, high + speed.lacked_percent]), says })
+}
+
+/// By how many per cent work takes longer, from … to …, where the yardstick takes so much longer: shares of work have
+/// given back what a program of this `gain` lost.
+pub(crate) fn longer_at(slower: f64, gain: Option<f64>) -> [f64; 2] {
+    let given = gain.unwrap_or(0.0);
+    let ends = [(GAIN_LOW - given) * slower, (GAIN_HIGH - given) * slower];
+    [ends[0].min(ends[1]), ends[0].max(ends[1])]
 }
 
 fn capitalised(sentence: &str) -> String {
