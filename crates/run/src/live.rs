@@ -37,7 +37,7 @@ impl Run<'_> {
         tell: &mut dyn FnMut(&Notice),
     ) -> Result<Ending> {
         for (node, off) in self.experiment.nodes.iter().enumerate().filter_map(|(i, node)| Some((i, node.clock?))) {
-            self.change_clock(node, off)?;
+            self.change_clock(node, off, true)?;
         }
         let mut next_sample = self.timeline.from + SAMPLE;
         let mut told = RealInstant::ZERO;
@@ -221,7 +221,7 @@ impl Run<'_> {
                 Action::Link(_) => {}
                 Action::Clock(event) => {
                     if let EventAction::Clock { node, off } = self.experiment.events[event].action {
-                        self.change_clock(node, off)?;
+                        self.change_clock(node, off, false)?;
                     }
                 }
                 Action::Hardware(event) => {
@@ -299,7 +299,7 @@ impl Run<'_> {
         for event in &events {
             match &event.action {
                 EventAction::Link { .. } => {}
-                EventAction::Clock { node, off } => self.change_clock(*node, *off)?,
+                EventAction::Clock { node, off } => self.change_clock(*node, *off, false)?,
                 EventAction::Hardware { node, change } => self.change_hardware(*node, *change)?,
                 EventAction::Partition { partition, on } => self.partition(partition, *on)?,
                 EventAction::Heal => self.heal()?,
@@ -346,9 +346,9 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Sets the date of a node off, as an event or its description says.
-    pub(super) fn change_clock(&mut self, node: usize, off: ClockOff) -> Result<()> {
-        self.site.change_clock(node, ClockChange { offset_ns: off.offset_ns, drift: off.drift })?;
+    /// Sets the date of a node off, as an event or, from the start on, its description says.
+    pub(super) fn change_clock(&mut self, node: usize, off: ClockOff, from_start: bool) -> Result<()> {
+        self.site.change_clock(node, ClockChange { offset_ns: off.offset_ns, drift: off.drift, from_start })?;
         let offset_s = off.offset_ns.map(|ns| ns as f64 * 1e-9);
         let detail = json!({ "offset_s": offset_s, "drift_ppm": off.drift.map(|drift| (drift * 1e9).round() / 1e3) });
         self.event("clock", Some(node), detail);

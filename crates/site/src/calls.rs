@@ -138,6 +138,8 @@ pub struct ClockChange {
     pub offset_ns: Option<i64>,
     /// And by how many ns more with each that passes.
     pub drift: Option<f64>,
+    /// Its date has been off by that since the run began: no program of its has seen it otherwise.
+    pub from_start: bool,
 }
 
 /// A change of what a node's machine has.

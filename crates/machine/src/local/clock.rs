@@ -72,12 +72,11 @@ impl Dilation {
         let mut dates = self.dates.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.page.monotonic();
         let before = dates.get(&node).copied().unwrap_or_default();
-        let earlier = before.at(now);
-        let off = DateOff {
-            offset_ns: change.offset_ns.unwrap_or(earlier),
-            drift: change.drift.unwrap_or(before.drift),
-            since_ns: now,
-        };
+        let so_far = before.at(now);
+        let offset_ns = change.offset_ns.unwrap_or(so_far);
+        // Its kernel may date a file by its last tick, and the node may have waited for its core: both are before now.
+        let earlier = if change.from_start { offset_ns } else { so_far };
+        let off = DateOff { offset_ns, drift: change.drift.unwrap_or(before.drift), since_ns: now };
         clock.set_date_off(off, earlier);
         dates.insert(node, off);
         Ok(())
