@@ -65,8 +65,7 @@ END
 }
 # Packet filters' tables, each said to be of 1.6 GB: the kernel makes them smaller, or none.
 tables_of_packet_filters() {
-  local before after
-  before=$(awk '/MemAvailable/ { print $2 }' /proc/meminfo)
+  local before; before=$(available)
   python <<'END'
 import subprocess, time
 for n in range(8):
@@ -76,11 +75,7 @@ for n in range(8):
 print('ALL', flush=True)
 time.sleep(8)
 END
-  run >running 2>&1 &
-  until_said ALL
-  after=$(awk '/MemAvailable/ { print $2 }' /proc/meminfo)
-  echo "before $before KiB, then $after KiB"
-  wait $!; tried && [ $((before - after)) -lt 700000 ]
+  lacks_little_of "$before" && tried
 }
 # Families of sockets that are the machine's own: radios, telephones, cards.
 families_of_sockets() {
@@ -491,8 +486,7 @@ ping -f -q 127.0.0.1 & timeout 1000 yes >&2'
 }
 # Memory that is no process's: shared memory, queues, files in memory, pipes.
 memory_that_is_nobodys() {
-  local before after
-  before=$(awk '/MemAvailable/ { print $2 }' /proc/meminfo)
+  local before; before=$(available)
   python <<'END'
 import ctypes, os, sys, time
 libc = ctypes.CDLL(None, use_errno=True)
@@ -520,11 +514,7 @@ os.wait()
 print('ALL', flush=True)
 time.sleep(8)
 END
-  run >running 2>&1 &
-  until_said ALL
-  after=$(awk '/MemAvailable/ { print $2 }' /proc/meminfo)
-  echo "before $before KiB, then $after KiB"
-  wait $!; [ $((before - after)) -lt 700000 ]
+  lacks_little_of "$before"
 }
 # Programs that nobody may read, have no name, are removed, or are scripts of scripts; under dilation.
 programs_that_cannot_be_read() {
@@ -630,6 +620,17 @@ until_said() {
     [ -n "$(jobs -rp)" ] || return 1
     sleep 0.1
   done
+}
+# available: memory of the host that is, in KiB.
+available() { awk '/MemAvailable/ { print $2 }' /proc/meminfo; }
+# lacks_little_of BEFORE: runs the lab; when its node has said ALL, less than 700 MB lack of what was available before.
+lacks_little_of() {
+  local after
+  run >running 2>&1 &
+  until_said ALL
+  after=$(available)
+  echo "before $1 KiB, then $after KiB"
+  wait $!; [ $(($1 - after)) -lt 700000 ]
 }
 # lan: `python` with a neighbour and a link to it.
 lan() {

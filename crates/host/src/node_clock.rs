@@ -167,8 +167,8 @@ impl NodeClock {
         self.shared().delivered.store(arrives.as_nanos(), Ordering::Release);
     }
 
-    /// From now on one of the node's interfaces has a queue that may hold frames back: what they bear is how far the
-    /// node was ahead when it sent them. `date_ns` as for [`hand`](NodeClock::hand). One thread calls this.
+    /// Has frames of the node carry its lead in place of the instant at which it sent them, since one of its interfaces
+    /// has a queue (tc) that may hold them back. `date_ns` as for [`hand`](NodeClock::hand). One thread calls this.
     pub fn queue(&self, date_ns: u64) {
         self.shared().date.store(date_ns, Ordering::Relaxed);
         self.shared().queues.store(1, Ordering::Release);

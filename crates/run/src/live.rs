@@ -201,7 +201,7 @@ impl Run<'_> {
         self.change_links(&changes.collect::<Vec<_>>())?;
         for action in actions {
             // Nodes start together, but before anything else is done to one of them.
-            if action.node().is_some_and(|node| starts.iter().any(|start: &Start| start.node == node)) {
+            if action.running_node().is_some_and(|node| starts.iter().any(|start: &Start| start.node == node)) {
                 self.start_nodes(std::mem::take(&mut starts))?;
             }
             match action {

@@ -100,10 +100,9 @@ pub enum Action {
 }
 
 impl Action {
-    /// The node to whose processes something is done; none if to nobody's, or if that comes after all others.
-    pub fn node(&self) -> Option<NodeIndex> {
+    /// The node whose running processes are ended, stopped or let go on; none if nobody's are.
+    pub fn running_node(&self) -> Option<NodeIndex> {
         match *self {
-            Action::Start(node) | Action::Restart(node) | Action::Boot(node) => Some(node),
             Action::Terminate(node) | Action::Kill(node) | Action::CutPower(node) | Action::Pause(node, _) => {
                 Some(node)
             }

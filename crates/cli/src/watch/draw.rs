@@ -328,13 +328,12 @@ fn verdict(picture: &Picture) -> (String, Style) {
         };
         return (text.into(), PLAIN);
     };
-    let why = |text: &str| shown(text);
     if result.status != Status::Ok {
-        return (format!("failed: {}", why(result.why.as_deref().unwrap_or("nobody said why"))), BAD);
+        return (format!("failed: {}", shown(result.why.as_deref().unwrap_or("nobody said why"))), BAD);
     }
     match (result.fidelity.verdict, result.fidelity.reasons().first()) {
         (Verdict::Trustworthy, _) => ("verdict: trustworthy".into(), GOOD),
-        (Verdict::Suspect, Some(reason)) => (format!("verdict: suspect: {}", why(reason)), BAD),
+        (Verdict::Suspect, Some(reason)) => (format!("verdict: suspect: {}", shown(reason)), BAD),
         (Verdict::Suspect, None) => ("verdict: suspect".into(), BAD),
     }
 }

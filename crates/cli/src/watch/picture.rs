@@ -104,24 +104,24 @@ pub struct Rows<T> {
 impl<T: Default> Rows<T> {
     /// The row of a name; none if it is new and there may be no more.
     fn of(&mut self, name: &str, is_full: bool) -> Option<&mut T> {
-        let place = match self.places.get(name) {
-            Some(place) => *place,
-            None if is_full || self.all.len() >= MOST_WITHOUT_PLAN => return None,
-            None => self.add(name, T::default()),
-        };
-        Some(&mut self.all[place].1)
+        let is_full = is_full || self.all.len() >= MOST_WITHOUT_PLAN;
+        (!is_full || self.places.contains_key(name)).then(|| self.or_new(name))
     }
 
-    fn add(&mut self, name: &str, row: T) -> usize {
-        self.all.push((shown(name), row));
-        self.places.insert(name.to_string(), self.all.len() - 1);
-        self.all.len() - 1
+    /// The row of a name, which is added if it is new.
+    fn or_new(&mut self, name: &str) -> &mut T {
+        let place = self.places.get(name).copied().unwrap_or_else(|| {
+            self.all.push((shown(name), T::default()));
+            self.places.insert(name.to_string(), self.all.len() - 1);
+            self.all.len() - 1
+        });
+        &mut self.all[place].1
     }
 }
 
 /// A text in one line in which a terminal obeys nothing.
 pub fn shown(text: &str) -> String {
-    engine::visible(text).replace('\n', "\\n").replace('\t', "\\t")
+    engine::one_line(&engine::visible(text)).replace('\t', "\\t")
 }
 
 impl Picture {
@@ -131,13 +131,11 @@ impl Picture {
         self.variant = plan.variant.as_str().into();
         self.tdf = Some(plan.tdf.to_string());
         for (name, planned) in &plan.nodes {
-            let place = self.nodes.places.get(name).copied().unwrap_or_else(|| self.nodes.add(name, Node::default()));
-            let (_, node) = &mut self.nodes.all[place];
+            let node = self.nodes.or_new(name);
             (node.of_cpus, node.of_memory) = (Some(planned.cpus), Some(planned.memory_bytes));
         }
         for (name, planned) in &plan.pipes {
-            let place = self.links.places.get(name).copied().unwrap_or_else(|| self.links.add(name, Link::default()));
-            self.links.all[place].1.bits_per_s = planned.target.bits_per_s;
+            self.links.or_new(name).bits_per_s = planned.target.bits_per_s;
         }
         self.gain = plan.cpu.and_then(|cpu| cpu.gain);
         self.is_planned = true;
