@@ -67,7 +67,7 @@ impl Sweep {
     ///
     /// # Errors
     ///
-    /// If there are more than [`MOST_RUNS`].
+    /// If there are more than 100,000, a week of runs of six seconds.
     pub fn points(&self) -> Result<Vec<Point>> {
         let of_axes = self.over.iter().map(|axis| axis.values.len() as u128);
         let runs = of_axes.fold(u128::from(self.repeat), u128::saturating_mul);
