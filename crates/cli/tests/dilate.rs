@@ -5,6 +5,8 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::support::{EMPTIED, compile};
+
 fn dilate(argv: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_diorama"));
     command.args(["dilate", "--tdf", "10", "--"]).args(argv);
@@ -251,4 +253,23 @@ fn standard_streams_pass_through() {
     std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"through\n").unwrap();
     let out = child.wait_with_output().unwrap();
     assert_eq!((&out.stdout[..], &out.stderr[..]), (&b"through\n"[..], &b"oops\n"[..]));
+}
+
+#[test]
+fn what_takes_away_what_dilates_it_ends_with_a_sentence() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("emptied");
+    compile(EMPTIED, &program, &["-static"]);
+    let program = program.to_str().unwrap();
+    for how in ["over", "traced"] {
+        let ended = output(&[program, how]);
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(ended.status.code(), Some(125), "{how}: {said}");
+        assert!(said.contains("the command has failed because emptied takes away"), "{how}: {said}");
+    }
+    let goes_on = output(&[program, "parts"]);
+    assert!(goes_on.status.success() && goes_on.stderr.is_empty(), "{goes_on:?}");
+    // Somebody else's code is its own.
+    let script = format!("{program} over; exit 0");
+    assert_eq!(output(&["bash", "-c", &script]).status.code(), Some(0));
 }

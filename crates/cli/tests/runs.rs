@@ -1,6 +1,6 @@
 //! Whole experiments, run by the program as its users run it.
 
-use crate::support::{ECHO, Lab, PATIENCE, compile, wait_until};
+use crate::support::{ECHO, EMPTIED, Lab, PATIENCE, compile, wait_until};
 use record::{CheckName, Ended, Status, Verdict};
 
 use std::os::unix::process::CommandExt;
@@ -561,4 +561,25 @@ fn what_the_user_wrote_wrong_is_exit_2_and_changes_nothing() {
     assert!(!lab.path().join("runs").exists());
     // As with env and timeout, so that it is not taken for the command's own code.
     assert_eq!(lab.diorama(&["dilate", "--tdf", "0.5", "--", "true"]).code, 125);
+}
+
+/// A program that takes away what dilates it is ended with a sentence, which is its node's last words; one that empties
+/// its memory of all else goes on.
+#[test]
+fn a_node_whose_program_takes_away_what_dilates_it_says_so() {
+    let lab = Lab::new(
+        "name: emptied\ntdf: 3\nmachines: { m: { speed: 0.3, memory: 64MiB } }\nnodes:\n  \
+         a: { machine: m, run: /emptied parts, files: { /emptied: emptied } }\n  \
+         b: { machine: m, run: [sh, -c, sleep 1; exec /emptied over], files: { /emptied: emptied } }\nends: { exited: [a, b], limit: 60s }\n",
+    );
+    compile(EMPTIED, lab.path().join("lab/emptied"), &["-static"]);
+    let done = lab.diorama(&["run", "lab"]);
+    let sentence = "puts memory of its own (MAP_FIXED) where what dilates it is";
+    assert!(done.code == 1 && done.stderr.contains("node b: emptied (process "), "{}", done.stderr);
+    let log = |file: &str| lab.read(&format!("runs/emptied/scaled/nodes/{file}"));
+    assert!(log("b/stderr.log").contains(sentence) && log("b/stdout.log") == "beside\n", "{}", log("b/stderr.log"));
+    let slept = log("a/stdout.log");
+    assert!(slept.ends_with("\n77\n") && slept.starts_with(|c: char| c.is_ascii_digit()), "{slept}");
+    let result = lab.result("emptied/scaled");
+    assert!(result.why.is_some_and(|why| why.contains(sentence)), "its last words are told");
 }

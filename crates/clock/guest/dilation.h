@@ -304,7 +304,7 @@ long make_from(const struct call *c, enum from from);
 long make_listener(u64 flags, u32 *data);
 long call_supervised(struct call *c, u32 data);
 long call_listener(struct call *c);
-long ask_injector(u64 what);
+long ask_injector(u64 what, u64 about);
 /*
  * settings/tracer.c: a call about which a tracer is to be asked; false if it goes on, as that has left it. And in a
  * tracer wait4 and waitid, which fill a struct rusage, if one is given.

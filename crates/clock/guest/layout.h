@@ -102,6 +102,11 @@
 #define DIORAMA_TRACED 3
 #define DIORAMA_TRACED_WITHIN 1
 /*
+ * And by it a tracer tells that what it traces has made a call that the image would have to answer, and has not got the
+ * image any more (settings/tracer.c).
+ */
+#define DIORAMA_EMPTIED 4
+/*
  * What an execve that may go to the injector has as its sixth argument, which execve and execveat do not have: the
  * image's and dilate-exec's; and the image's in a process with a filter of its own, which lets the bootstrap ask for
  * the memfd only.

@@ -9,8 +9,9 @@
 //! executed, and holds a lock meanwhile that attaching needs too, so it is only the second one's own thread that waits.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
 
@@ -20,7 +21,8 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use scale::{Tdf, VirtualInstant};
 
 use crate::layout::{
-    CALL_LISTENER, CALL_MEMFD, CALL_NOTE, EXECUTE_SANDBOXED, LISTENED, NOT_GIVEN, TRACED, TRACED_WITHIN,
+    CALL_LISTENER, CALL_MEMFD, CALL_NOTE, COOKIE, EMPTIED, EXECUTE_SANDBOXED, IMAGE, LISTENED, NOT_GIVEN, TRACED,
+    TRACED_WITHIN,
 };
 use crate::listeners::Listeners;
 use crate::memory::{read_memory, write_memory};
@@ -28,7 +30,7 @@ use crate::notify::{self, Notification};
 use crate::settings::{UntrueSetting, told};
 use crate::standstill::Standstill;
 use crate::tracee::{self, NODE_CLOCK, Outcome, Recipe, Tracee};
-use crate::{ClockPage, Error, VirtualCpu, supervise};
+use crate::{ClockPage, Error, VirtualCpu, keep, supervise};
 
 /// Threads beside one for each command. Beyond that an exec waits until another of its command is done.
 const MOST: usize = 256;
@@ -70,6 +72,8 @@ pub(crate) struct Crew {
     pub untrue: Mutex<BTreeSet<UntrueSetting>>,
     /// Programs that wanted to trace others from their start, and were refused: their names, by process.
     pub tracers: Mutex<BTreeMap<pid_t, String>>,
+    /// Programs that have taken away, from themselves or from others, what dilates them: their names, by process.
+    pub unfit: Mutex<BTreeMap<pid_t, String>>,
     /// Threads, and their tracers, of which the user has been told that they are not told of calls.
     untold: Mutex<BTreeSet<(pid_t, pid_t)>>,
     refused: Mutex<Refused>,
@@ -104,6 +108,7 @@ impl Crew {
             counters: Counters::default(),
             untrue: Mutex::default(),
             tracers: Mutex::default(),
+            unfit: Mutex::default(),
             untold: Mutex::default(),
             refused: Mutex::new(refused),
             listeners: Arc::default(),
@@ -217,6 +222,10 @@ impl Crew {
                 drop(under_way);
                 self.tell_of_tracer(&listener, notification.pid as pid_t, notification.id);
                 false
+            } else if notification.nr as u64 == CALL_LISTENER && notification.args[0] == EMPTIED {
+                drop(under_way);
+                self.tell_of_emptied(&listener, &notification);
+                false
             } else if notification.nr as u64 == CALL_LISTENER {
                 drop(under_way);
                 self.serve_listener(&listener, &notification)
@@ -225,6 +234,8 @@ impl Crew {
                 // Fails only if the thread was killed meanwhile.
                 let _ = notify::refuse(listener.fd.as_fd(), notification.id, libc::EPERM);
                 false
+            } else if keep::is_about_addresses(&notification) {
+                self.keep(&listener, &notification, under_way)
             } else {
                 self.execute(&listener, &notification, under_way)
             };
@@ -321,6 +332,67 @@ impl Crew {
         let _ = notify::answer(listener.fd.as_fd(), id, answer, 0);
     }
 
+    /// Hears from a tracer that what it traces needs the image, and has not got it.
+    fn tell_of_emptied(&self, listener: &Listener, n: &Notification) {
+        let tracer = n.pid as pid_t;
+        if self.note_unfit(tracer) {
+            let sentence = format!(
+                "{} (process {tracer}) has taken away memory of a process that it traces, its stack or what dilates \
+                 it, and has it make a call (number {}) that would have to be answered there: that fails; have it run \
+                 its programs in another way (gVisor: runsc --platform=ptrace)",
+                name_of(tracer),
+                n.args[1]
+            );
+            self.refuse_in(listener, tracer, &sentence);
+        }
+        // Fails only if the thread was killed meanwhile.
+        let _ = notify::answer(listener.fd.as_fd(), n.id, 0, 0);
+    }
+
+    /// Keeps what dilates a program in its memory, which the program wants for itself. Returns whether another thread
+    /// leads the listener now.
+    fn keep(self: &Arc<Crew>, listener: &Arc<Listener>, n: &Notification, under_way: RwLockReadGuard<()>) -> bool {
+        let (tid, fd) = (n.pid as pid_t, listener.fd.as_fd());
+        let is_there = read_memory::<u64>(tid, IMAGE + COOKIE).is_ok_and(|word| word == self.page.cookie());
+        if !keep::takes_ours(n) || !is_there || tracer_of(tid).is_some() {
+            // Fails only if the thread was killed meanwhile.
+            let _ = notify::let_go(fd, n.id);
+            return false;
+        }
+        // Attaching waits for an exec in the same process.
+        let led_on = self.find_leader(listener);
+        let unmaps = i64::from(n.nr) == libc::SYS_munmap;
+        let done = match unmaps {
+            true => keep::unmap_around(tid, n.args[0], n.args[1], || notify::answer(fd, n.id, 0, 0)),
+            false => Err(io::Error::from_raw_os_error(libc::EEXIST)),
+        };
+        if let Err(e) = done
+            && e.raw_os_error() != Some(libc::ESRCH)
+        {
+            let (from, to) = (keep::OURS.start, keep::OURS.end);
+            let why = match unmaps {
+                true => format!(
+                    "it unmaps its memory and what dilates it, which it cannot be kept from ({e}): run diorama as root"
+                ),
+                false => format!(
+                    "it puts memory of its own (MAP_FIXED) where what dilates it is, at {from:#x} to {to:#x}: have it \
+                     leave out these addresses (MAP_FIXED_NOREPLACE does), or run it undilated"
+                ),
+            };
+            self.note_unfit(tid);
+            self.refuse_in(listener, tid, &format!("{} (process {tid}) was ended: {why}", name_of(tid)));
+            // SAFETY: no memory involved. It waits for an answer of ours, or is stopped, so the number is its own.
+            unsafe { libc::kill(tid, libc::SIGKILL) };
+        }
+        drop(under_way);
+        led_on
+    }
+
+    /// Notes a program that cannot do without what dilates it, and does away with it; whether it is a new one.
+    fn note_unfit(&self, pid: pid_t) -> bool {
+        self.unfit.lock().expect("nobody panics while holding the lock").insert(pid, name_of(pid)).is_none()
+    }
+
     /// Does what a program wants of a listener that it has made. Returns whether another thread leads ours now.
     fn serve_listener(self: &Arc<Crew>, listener: &Arc<Listener>, n: &Notification) -> bool {
         let led_on = Listeners::may_take_long(n) && self.find_leader(listener);
@@ -391,6 +463,18 @@ impl Crew {
                 Err(format!("{} (process {tid}) may not start another program: {why}", name_of(tid)))
             }
         }
+    }
+
+    /// Refuses, as [`refuse`](Self::refuse) does, in a node, which gets the sentence as its last words, too.
+    fn refuse_in(&self, listener: &Listener, pid: pid_t, sentence: &str) {
+        if listener.of.is_empty() {
+            return self.refuse(sentence);
+        }
+        self.refuse(&format!("node {}: {sentence}", listener.of));
+        // Its standard error may be closed, or full.
+        let opened =
+            std::fs::OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(format!("/proc/{pid}/fd/2"));
+        let _ = opened.and_then(|mut file| writeln!(file, "diorama: {sentence}"));
     }
 
     fn refuse(&self, sentence: &str) {

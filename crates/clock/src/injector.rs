@@ -151,6 +151,11 @@ impl Injector {
         self.crew.tracers.lock().expect("nobody panics while holding the lock").get(&pid).cloned()
     }
 
+    /// Names of programs that have taken away, from themselves or from others, what dilates them, and failed for it.
+    pub fn unfit(&self) -> Vec<String> {
+        self.crew.unfit.lock().expect("nobody panics while holding the lock").values().cloned().collect()
+    }
+
     /// Counts of its work so far.
     pub fn counters(&self) -> InjectorCounters {
         let read = |c: &AtomicU64| c.load(Ordering::Relaxed);

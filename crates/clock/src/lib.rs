@@ -15,6 +15,7 @@
 mod auxv;
 mod crew;
 mod injector;
+mod keep;
 mod launch;
 mod listeners;
 mod memory;

@@ -55,6 +55,26 @@ pub(crate) fn stop_of(status: i32) -> Stop {
     }
 }
 
+/// Waits until a thread that was told to stop stands.
+pub(crate) fn await_still(tid: pid_t) -> io::Result<()> {
+    loop {
+        let mut status = 0;
+        // SAFETY: `status` is a valid place to write to.
+        let pid = unsafe { libc::waitpid(tid, &mut status, libc::__WALL | libc::__WNOTHREAD) };
+        match (pid, stop_of(status)) {
+            (..0, _) => {
+                let error = io::Error::last_os_error();
+                if error.kind() != io::ErrorKind::Interrupted {
+                    return Err(error);
+                }
+            }
+            (_, Stop::Still) => return Ok(()),
+            (_, Stop::Signal(signal)) => go_on(tid, signal)?,
+            (_, Stop::Gone) => return Err(io::Error::from_raw_os_error(libc::ESRCH)),
+        }
+    }
+}
+
 /// Lets a thread run on to its next stop, with a signal if that is not 0.
 pub(crate) fn go_on(tid: pid_t, signal: i32) -> io::Result<()> {
     order(tid, Order::Continue(signal))
@@ -109,6 +129,11 @@ impl Remote {
     pub fn get<T: Plain + Default>(&self, offset: usize) -> io::Result<T> {
         assert!(offset + size_of::<T>() <= SCRATCH_SIZE as usize);
         read_memory(self.tid, SCRATCH + offset as u64)
+    }
+
+    /// The call from which it came to stand gives this, once it is given back.
+    pub fn returns(&mut self, result: i64) {
+        self.registers.rax = result as u64;
     }
 
     /// Gives the thread back: it stands as it did at the beginning.

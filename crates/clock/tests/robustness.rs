@@ -191,6 +191,53 @@ fn the_clock_page_cannot_be_written_from_inside() {
     assert_eq!(ran.status.signal(), Some(libc::SIGSEGV), "writing to the page must not work");
 }
 
+/// Of loaders, restorers of checkpoints and the like.
+#[test]
+fn programs_that_empty_their_memory_go_on_in_virtual_time() {
+    for flags in [&[][..], &["-static"]] {
+        let program = compile("emptied", flags);
+        for how in ["all", "parts", "stack", "fork"] {
+            let argv = [program.as_os_str(), how.as_ref()];
+            let native = native(argv);
+            assert!(native.status.success() && native.stdout.ends_with("\n77\n"), "{how}: {native:?}");
+            let dilation = Dilation::new("10");
+            let ran = dilation.run(argv);
+            let said = dilation.refusals.lock().unwrap().join("\n");
+            assert!(ran.status.success() && said.is_empty(), "{how}: {ran:?}, {said}");
+            let (slept, refused) = ran.stdout.split_once('\n').unwrap();
+            let slept: u128 = slept.parse().unwrap();
+            assert!((50..60 + ran.noise.as_millis() / 10).contains(&slept) && refused == "77\n", "{how}: {ran:?}");
+            assert!(ran.real.as_millis() >= 500, "{how}: {ran:?}");
+        }
+    }
+}
+
+/// Nothing is lost without a word.
+#[test]
+fn programs_that_take_away_the_image_are_told_so() {
+    let program = compile("emptied", &[]);
+    for (how, natively, here, why) in [
+        ("over", "beside\nover\n", "beside\n", "puts memory of its own (MAP_FIXED) where what dilates it is"),
+        ("moved", "moved\n", "", "puts memory of its own (MAP_FIXED) where what dilates it is"),
+        (
+            "traced",
+            "unmapped 0 0, its child is mine\nslept 0\n",
+            "unmapped 0 0, its child is mine\nslept -2011\n",
+            "has taken away memory of a process that it traces",
+        ),
+    ] {
+        let argv = [program.as_os_str(), how.as_ref()];
+        let native = native(argv);
+        assert!(native.status.success() && native.stdout == natively, "{how}: {native:?}");
+        let dilation = Dilation::new("10");
+        let ran = dilation.run(argv);
+        assert!(!ran.status.success() && ran.stdout == here, "{how}: {ran:?}");
+        let said = dilation.refusals.lock().unwrap();
+        assert!(said.len() == 1 && said[0].contains(why) && said[0].starts_with("emptied"), "{how}: {said:?}");
+        assert_eq!(dilation.injector.unfit(), ["emptied"], "{how}");
+    }
+}
+
 #[test]
 fn a_child_of_another_thread_is_not_reaped_by_the_injector() {
     let _dilation = Dilation::new("10");

@@ -54,6 +54,9 @@ pub enum Error {
          to it from outside (gdb -p PID, strace -f -p PID)"
     )]
     Tracer(String),
+    /// The command, or a program that it has started, has taken away what dilates it.
+    #[error("the command has failed because {0} takes away what dilates programs, as is said above")]
+    Unfit(String),
     /// The command that runs refused another factor.
     #[error("{0}")]
     Refused(String),
@@ -61,7 +64,8 @@ pub enum Error {
 
 /// Runs a command to its end and gives its exit code as a shell does: 128 + signal if one ended it, 126 and 127 if it
 /// could not be executed. Passes signals on to it, and ends whatever it leaves running. A debugger that has failed, as
-/// it could not start its program, is an error.
+/// it could not start its program, is an error, and so is a command that has failed beside a program which takes away
+/// what dilates it.
 ///
 /// Call it while the process has one thread.
 ///
@@ -92,15 +96,16 @@ pub fn run(dilation: &Dilation) -> Result<u8, Error> {
     page.start();
     let (pid, ended) = reaper.run(admitted)?;
     drop(control);
-    let tracer = injector.refused_tracer(pid);
+    let (tracer, unfit) = (injector.refused_tracer(pid), injector.unfit().pop());
     drop(injector);
     if let Some(limit) = limit {
         limit.release()?;
     }
-    match tracer {
+    match (ended.code(), tracer, unfit) {
         // One that did something else then, and succeeded, is told its code.
-        Some(name) if ended.code() != 0 => Err(Error::Tracer(name)),
-        _ => Ok(ended.code()),
+        (1.., Some(name), _) => Err(Error::Tracer(name)),
+        (1.., _, Some(name)) => Err(Error::Unfit(name)),
+        (code, ..) => Ok(code),
     }
 }
 

@@ -204,6 +204,9 @@ pub fn compile(source: impl AsRef<Path>, program: impl AsRef<Path>, flags: &[&st
     assert!(cc.status().expect("the tests need a C compiler: apt install gcc").success(), "{cc:?}");
 }
 
+/// A program that does away with its memory, in ways that it is told.
+pub const EMPTIED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../clock/tests/programs/emptied.c");
+
 /// Waits until something is so.
 pub fn wait_until(what: &str, limit: Duration, mut so: impl FnMut() -> bool) {
     let end = Instant::now() + limit;

@@ -351,14 +351,57 @@ static void attaching(u32 nr)
 	done(here);
 }
 
-/* Calls that would take the image away. */
+/* Ask the injector about a call that may take the image away, unless the image makes it. */
+static void ask_unless_ours(void)
+{
+	load(offsetof(struct seccomp_data, instruction_pointer) + 4);
+	skip_unless(DIORAMA_ADDRESS_HIGH, 1);
+	answer(SECCOMP_RET_ALLOW);
+	answer(SECCOMP_RET_USER_NOTIF);
+}
+
+/*
+ * Calls that may take the image away. munmap from within it traps. mmap by MAP_FIXED, and munmap from below it on, are
+ * the injector's business (src/keep.rs), which looks closely: a handler may lose its stack by it. The addresses are
+ * compared by their upper halves.
+ */
 static void of_image(u32 nr)
 {
-	u32 here = on(nr);
+	const bool maps = nr == __NR_mmap;
+	u32 here = on(nr), below;
+	if (maps) {
+		load(LOW(3));
+		emit(BPF_JMP | BPF_JSET | BPF_K, 0x10 /* MAP_FIXED */, 1, 0);
+		answer(SECCOMP_RET_ALLOW);
+	}
 	load(HIGH(0));
+	below = at_;
+	skip_unless(DIORAMA_ADDRESS_HIGH, 0);
+	if (maps)
+		ask_unless_ours();
+	else
+		trap();
+	done(below);
+	emit(BPF_JMP | BPF_JGT | BPF_K, DIORAMA_ADDRESS_HIGH, 4, 0);
+	emit(BPF_MISC | BPF_TAX, 0, 0, 0);
+	load(HIGH(1));
+	emit(BPF_ALU | BPF_ADD | BPF_X, 0, 0, 0);
+	emit(BPF_JMP | BPF_JGE | BPF_K, DIORAMA_ADDRESS_HIGH - 1, 1, 0);
+	answer(SECCOMP_RET_ALLOW);
+	ask_unless_ours();
+	done(here);
+}
+
+/* mremap to there. */
+static void to_image(u32 nr)
+{
+	u32 here = on(nr);
+	load(LOW(3));
+	emit(BPF_JMP | BPF_JSET | BPF_K, 2 /* MREMAP_FIXED */, 0, 2);
+	load(HIGH(4));
 	skip_if(DIORAMA_ADDRESS_HIGH, 1);
 	answer(SECCOMP_RET_ALLOW);
-	trap();
+	ask_unless_ours();
 	done(here);
 }
 
@@ -394,6 +437,8 @@ static void build(void)
 	answer(ERRNO(EINVAL));
 	answer(SECCOMP_RET_ALLOW);
 	done(unshare);
+	of_image(__NR_mmap);
+	to_image(__NR_mremap);
 	/* dilation.h says why. */
 	simply(__NR_io_uring_setup, ERRNO(ENOSYS));
 	simply(__NR_io_uring_enter, ERRNO(ENOSYS));

@@ -36,9 +36,9 @@ static long ask(u64 what, u64 a, u64 b, u64 c)
 	return result;
 }
 
-long ask_injector(u64 what)
+long ask_injector(u64 what, u64 about)
 {
-	return ask(what, 0, 0, 0);
+	return ask(what, about, 0, 0);
 }
 
 long make_listener(u64 flags, u32 *data)

@@ -9,14 +9,16 @@
  * the tracer has left of it is then done by the image in the thread, as ever.
  *
  * So whoever attaches to another gets one more filter, which traps ptrace and the calls that wait for what is traced.
- * These also hide the stops for the signal by which calls trap. A tracer that is not dilated is not asked: the injector
- * knows, and says so.
+ * These also hide the stops for the signal by which calls trap, and look whether that will find its handler: some keep
+ * processes for what others run in them, and empty them of all that was there (gVisor). A tracer that is not dilated is
+ * not asked: the injector knows, and says so.
  */
 #include "../dilation.h"
 #include "../trap_outside.h"
 
 #include <linux/audit.h>
 
+#define PTRACE_PEEKDATA 2
 #define PTRACE_CONT 7
 #define PTRACE_SINGLESTEP 9
 #define PTRACE_GETREGS 12
@@ -42,7 +44,8 @@ enum { AT_SECCOMP = 3 };
 
 /* struct user_regs_struct */
 struct registers {
-	u64 r15, r14, r13, r12, rbp, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi, orig_rax, rip, rest[10];
+	u64 r15, r14, r13, r12, rbp, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi, orig_rax, rip, cs, eflags, rsp,
+	    rest[7];
 };
 
 /* Has ptrace trap, and what waits for the traced. */
@@ -103,6 +106,19 @@ long call_ptrace(struct call *c)
 	return as_is(c);
 }
 
+/* Whether a thread can answer a trapped call: has the handler of its traps, where it is here, too, and a stack. */
+static bool can_answer(i32 tid)
+{
+	u64 at = (u64)on_sigsys & ~7ull, word;
+	struct registers r;
+	if (syscall(__NR_ptrace, PTRACE_PEEKDATA, tid, at, &word) || word != *(const u64 *)at)
+		return false;
+	if (syscall(__NR_ptrace, PTRACE_GETREGS, tid, 0, &r))
+		return true;
+	/* The end of its frame, or what is above that: a little below the pointer. */
+	return !syscall(__NR_ptrace, PTRACE_PEEKDATA, tid, (r.rsp - 0x200) & ~7ull, &word);
+}
+
 bool stopped_for_us(i32 tid)
 {
 	struct siginfo info;
@@ -110,6 +126,9 @@ bool stopped_for_us(i32 tid)
 	if (syscall(__NR_ptrace, PTRACE_GETSIGINFO, tid, 0, &info) || info.signo != SIGSYS || info.code != 1 ||
 	    (info.err != DIORAMA_TRAP_DATA && (u32)info.err - DIORAMA_LISTENER_DATA >= 2 * DIORAMA_LISTENERS))
 		return false;
+	/* Waiting traps for this file's sake alone, and gVisor, which has a process without either wait, does without. */
+	if (info.syscall != __NR_wait4 && info.syscall != __NR_waitid && !can_answer(tid))
+		ask_injector(DIORAMA_EMPTIED, (u64)(u32)info.syscall);
 	u64 request = STATE->traced[slot].tid == tid ? STATE->traced[slot].request : PTRACE_CONT;
 	return !syscall(__NR_ptrace, request, tid, 0, SIGSYS);
 }
@@ -186,7 +205,7 @@ bool answered_by_tracer(struct call *c, long *result)
 	u64 nr = c->nr;
 	struct ucontext *u = c->context;
 	*result = -ENOSYS;
-	if (ask_injector(DIORAMA_TRACED) != DIORAMA_TRACED_WITHIN)
+	if (ask_injector(DIORAMA_TRACED, 0) != DIORAMA_TRACED_WITHIN)
 		return true;
 	*result = tell_tracer(c);
 	/* They stay as the tracer has left them. */
