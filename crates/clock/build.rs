@@ -111,7 +111,9 @@ fn names_by_line(table: &Path) -> String {
         let (of, rest) = line.strip_suffix(')')?.split_once('(')?;
         let words = || rest.split(", ");
         let name = match of {
-            "STUCK" | "STUCK_NAME" | "STUCK_MESSAGES" => rest[..rest.len() - 1].rsplit_once('"')?.1,
+            "STUCK" | "STUCK_NAME" | "STUCK_MESSAGES" | "NOTED_NAME" | "NOTED_FIELD" => {
+                rest[..rest.len() - 1].rsplit_once('"')?.1
+            }
             "SYSCTL" => words().next()?.trim_matches('"'),
             "FIELD" | "WIDE" => words().nth(2)?,
             "VALUE" | "BIG" | "DEFAULT" => words().nth(1)?,

@@ -255,6 +255,8 @@ void show_messages(u64 messages, long n);
 void show_tcp_info(u64 info, i32 len);
 /* settings/legacy.c: setsockopt and getsockopt of a table of iptables. */
 long call_table_option(struct call *c);
+/* settings/messages.c: the program says when packets are to be sent, which the kernel takes for real instants. */
+void note_txtime(void);
 /*
  * settings/calls.c: one more filter for all threads, if they have the same ones so far, and else for this one; whether
  * all have it.

@@ -8,6 +8,7 @@
 #define SO_RCVTIMEO 20
 #define SO_SNDTIMEO 21
 #define SO_MAX_PACING_RATE 47
+#define SO_TXTIME 61
 #define SO_RCVTIMEO_NEW 66
 #define SO_SNDTIMEO_NEW 67
 #define SOL_TCP 6
@@ -153,6 +154,10 @@ long call_setsockopt(struct call *c)
 	}
 	if (c->a[2] == SO_MAX_PACING_RATE)
 		return set_pacing_rate(c);
+	if (c->a[2] == SO_TXTIME) {
+		note_txtime();
+		return as_is(c);
+	}
 	if (c->a[2] != SO_RCVTIMEO && c->a[2] != SO_SNDTIMEO && c->a[2] != SO_RCVTIMEO_NEW && c->a[2] != SO_SNDTIMEO_NEW)
 		return call_timestamp_option(c);
 	struct timeval t; /* SO_RCVTIMEO, SO_SNDTIMEO, old and new: the same on x86-64 */

@@ -22,7 +22,7 @@ pub struct UntrueSetting {
 /// How a setting is untrue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Untrue {
-    /// It was passed on as it was, and counts in real time.
+    /// It was passed on as it was, or not all that it does is known to be in virtual time then.
     Untranslated,
     /// The kernel takes nothing so large: it is shorter in virtual time than the program was told.
     Cut,
@@ -51,6 +51,8 @@ mod tests {
         assert_eq!(told_of("(BRIDGE, IFLA_BR_MAX_AGE, CS"), "IFLA_BR_MAX_AGE");
         assert_eq!(told_of("tc_htb_opt, cbuffer"), "cbuffer");
         assert_eq!(told_of("STUCK_NAME(QDISCS, \"red\""), "tc red (its average is over real time)");
+        assert!(told_of("NOTED_NAME(QDISCS, \"hhf\"").starts_with("tc hhf (its time-outs are translated, but"));
+        assert!(told_of("NOTED_FIELD(SFQ").starts_with("the period of tc sfq (it is"));
         let sysctls = include_str!("../guest/settings/sysctls.h");
         let id = OF_SYSCTL + line(sysctls, "tcp_min_rtt_wlen");
         assert_eq!(told(id, 0), ("net/ipv4/tcp_min_rtt_wlen".to_owned(), Untrue::Untranslated));

@@ -219,3 +219,34 @@ print(struct.unpack_from('I', info, 68)[0] / 1000, rtt, struct.unpack_from('I', 
         assert!(rtt > 0.0 && rtt < longest + 0.01, "TDF {tdf}: {ran:?}");
     }
 }
+
+/// Also of what this machine's kernel does not have and refuses.
+#[test]
+fn what_is_not_known_to_be_in_virtual_time_is_told() {
+    let told = |command: &str| {
+        let dilation = Dilation::new("10");
+        script(Some(&dilation), &format!("{command} || true"));
+        dilation.injector.untrue_settings().into_iter().map(|setting| setting.what).collect::<Vec<_>>()
+    };
+    for (queue, told_of) in [
+        ("pie target 20ms", "tc pie (its gains"),
+        ("fq_pie", "tc fq_pie (its gains"),
+        ("hhf", "tc hhf ("),
+        ("etf clockid CLOCK_TAI delta 300000 skip_sock_check", "tc etf ("),
+        ("sfq perturb 10", "the period of tc sfq"),
+        ("red limit 60kb avpkt 1000 bandwidth 1mbit", "tc red ("),
+        ("foo", "a queue of tc that is not known here"),
+    ] {
+        let all = told(&format!("tc qdisc add dev lo root {queue}"));
+        assert!(all.len() == 1 && all[0].starts_with(told_of), "{queue}: {all:?}");
+    }
+    for queue in ["sfq", "prio", "pfifo limit 9", "codel", "fq", "fq_codel", "netem delay 5ms", "cake", "clsact"] {
+        let place = if queue == "clsact" { "" } else { "root" };
+        let all = told(&format!("tc qdisc add dev lo {place} {queue}"));
+        assert!(all.is_empty(), "{queue}: {all:?}");
+    }
+    let txtime = "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.setsockopt(socket.SOL_SOCKET, 61, bytes([1] + 7 * [0])); print(s.getsockopt(socket.SOL_SOCKET, 61))";
+    let all = told(&format!("python3 -c '{txtime}'"));
+    assert!(all.len() == 1 && all[0].starts_with("SO_TXTIME ("), "{all:?}");
+}

@@ -242,6 +242,7 @@ static void socket_options(u32 nr)
 {
 	static const u32 of_socket[] = { 13 /* LINGER */, 20 /* RCVTIMEO */, 21 /* SNDTIMEO */, RCVTIMEO_NEW, SNDTIMEO_NEW,
 					 47 /* MAX_PACING_RATE */,
+					 61 /* TXTIME */,
 					 /* TIMESTAMP, -NS, -ING, and their new selves: of interest when set */
 					 29, 35, 37, 63, 64, 65 };
 	static const u32 of_tcp[] = { 4 /* KEEPIDLE */, 5 /* KEEPINTVL */, 8 /* LINGER2 */, 18 /* USER_TIMEOUT */,
@@ -252,7 +253,7 @@ static void socket_options(u32 nr)
 	load(LOW(1));
 	u32 not_socket = at_;
 	skip_unless(1 /* SOL_SOCKET */, 0);
-	if_one_of(2, of_socket, get ? 6 : 12);
+	if_one_of(2, of_socket, get ? 6 : 13);
 	done(not_socket);
 	for (u8 i = 0; i < 2; i++) {
 		u32 other = at_;

@@ -21,6 +21,9 @@
  *   MOST(SET, ATTRIBUTE, VALUE)                  what it takes at most
  *   STUCK(SET, ATTRIBUTE, NOTE)                  cannot be translated; of STUCK_NAME(GROUP, "NAME", NOTE) nothing can,
  *                                                and nothing of STUCK_MESSAGES(FAMILY, FIRST, LAST, NOTE)
+ *   NOTED_NAME(GROUP, "NAME", KIND, INNER, NOTE) as NAME, but not all of it is in virtual time, or known to be
+ *   NOTED_FIELD(STRUCTURE, TYPE, MEMBER, UNIT, NOTE)   as FIELD that is SET, likewise
+ *   PLAIN_NAME(GROUP, "NAME")                    has no times; STUCK_NAME(GROUP, "", NOTE) is all without an entry
  *
  * WHO: SET, by programs, and told to them; TOLD, by the kernel only. UNIT: times NS, US, MS, S, CS (1/100 s), TICKS
  * (tc's, 64 ns), PER_10000 (1/10,000 s); rates BYTES_S and PACKETS_S; a DATE_NS, and UPTIME_CS since the boot; and a
@@ -123,13 +126,13 @@ VALUE(FQ_CODEL, TCA_FQ_CODEL_CE_THRESHOLD, US, SET)
 DEFAULT(FQ_CODEL, TCA_FQ_CODEL_TARGET, 4, 5000, US)
 DEFAULT(FQ_CODEL, TCA_FQ_CODEL_INTERVAL, 4, 100000, US)
 
-NAME(QDISCS, "pie", 0, IS_NEST, PIE)
+NOTED_NAME(QDISCS, "pie", IS_NEST, PIE, "tc pie (its gains and its allowance for bursts are in real time)")
 VALUE(PIE, TCA_PIE_TARGET, US, SET)
 VALUE(PIE, TCA_PIE_TUPDATE, US, SET)
 DEFAULT(PIE, TCA_PIE_TARGET, 4, 15000, US)
 DEFAULT(PIE, TCA_PIE_TUPDATE, 4, 15000, US)
 
-NAME(QDISCS, "fq_pie", 0, IS_NEST, FQ_PIE)
+NOTED_NAME(QDISCS, "fq_pie", IS_NEST, FQ_PIE, "tc fq_pie (its gains and its allowance for bursts are in real time)")
 VALUE(FQ_PIE, TCA_FQ_PIE_TARGET, US, SET)
 VALUE(FQ_PIE, TCA_FQ_PIE_TUPDATE, US, SET)
 DEFAULT(FQ_PIE, TCA_FQ_PIE_TARGET, 4, 15000, US)
@@ -142,16 +145,16 @@ VALUE(CAKE, TCA_CAKE_TARGET, US, SET)
 DEFAULT(CAKE, TCA_CAKE_RTT, 4, 100000, US)
 DEFAULT(CAKE, TCA_CAKE_TARGET, 4, 5000, US)
 
-NAME(QDISCS, "hhf", 0, IS_NEST, HHF)
+NOTED_NAME(QDISCS, "hhf", IS_NEST, HHF, "tc hhf (its time-outs are translated, but it was not measured)")
 VALUE(HHF, TCA_HHF_RESET_TIMEOUT, US, SET)
 VALUE(HHF, TCA_HHF_EVICT_TIMEOUT, US, SET)
 DEFAULT(HHF, TCA_HHF_RESET_TIMEOUT, 4, 40000, US)
 DEFAULT(HHF, TCA_HHF_EVICT_TIMEOUT, 4, 1000000, US)
 
 NAME(QDISCS, "sfq", 0, IS_STRUCTURE, SFQ)
-FIELD(SFQ, tc_sfq_qopt, perturb_period, S, SET)
+NOTED_FIELD(SFQ, tc_sfq_qopt, perturb_period, S, "the period of tc sfq (translated, but not measured)")
 
-NAME(QDISCS, "etf", 0, IS_NEST, ETF)
+NOTED_NAME(QDISCS, "etf", IS_NEST, ETF, "tc etf (the instants of packets are taken for real ones)")
 HOLDS(ETF, TCA_ETF_PARMS, ETF_PARAMETERS)
 FIELD(ETF_PARAMETERS, tc_etf_qopt, delta, NS, SET)
 
@@ -164,6 +167,24 @@ STUCK_NAME(QDISCS, "cbq", "tc cbq (its rates are in real time)")
 STUCK_NAME(QDISCS, "mqprio", "tc mqprio (its rates are in real time)")
 STUCK_NAME(QDISCS, "taprio", "tc taprio (its schedule is in real time)")
 STUCK_NAME(QDISCS, "dualpi2", "tc dualpi2 (its times are in real time)")
+PLAIN_NAME(QDISCS, "noqueue")
+PLAIN_NAME(QDISCS, "pfifo")
+PLAIN_NAME(QDISCS, "bfifo")
+PLAIN_NAME(QDISCS, "pfifo_fast")
+PLAIN_NAME(QDISCS, "pfifo_head_drop")
+PLAIN_NAME(QDISCS, "prio")
+PLAIN_NAME(QDISCS, "drr")
+PLAIN_NAME(QDISCS, "qfq")
+PLAIN_NAME(QDISCS, "ets")
+PLAIN_NAME(QDISCS, "mq")
+PLAIN_NAME(QDISCS, "multiq")
+PLAIN_NAME(QDISCS, "ingress")
+PLAIN_NAME(QDISCS, "clsact")
+PLAIN_NAME(QDISCS, "skbprio")
+PLAIN_NAME(QDISCS, "plug")
+PLAIN_NAME(QDISCS, "blackhole")
+STUCK_NAME(QDISCS, "", "a queue of tc that is not known here (its times, if it has any, are in real time)")
+STUCK_NAME(SOCKET_OPTIONS, "txtime", "SO_TXTIME (the instants of packets are taken for real ones)")
 
 /* Actions, and the older way to give a classifier a policer. */
 NAME(ACTIONS, "police", 0, IS_NEST, POLICE)

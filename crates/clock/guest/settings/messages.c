@@ -58,7 +58,10 @@ static void translate(struct walk *w, const struct row *row, u8 *at, u64 bytes)
 {
 	if ((row->told && w->by.setting) || bytes > 8 || bytes == 0)
 		return;
-	u64 value = get(at, (u32)bytes, row->big), result = converted(&w->by, value, row->unit, (u32)bytes, row->line);
+	u64 value = get(at, (u32)bytes, row->big);
+	if (row->noted && value && w->by.setting)
+		note(row->line, IS_UNTRANSLATED);
+	u64 result = converted(&w->by, value, row->unit, (u32)bytes, row->line);
 	for (u32 i = 0; w->by.setting && i < settings_rows_count; i++) {
 		const struct row *most = settings_rows + i;
 		if (most->kind != IS_MOST || most->set != row->set || most->type != row->type || result <= most->value)
@@ -109,7 +112,7 @@ static u8 *find(u8 *from, u8 *to, u32 type)
 	return 0;
 }
 
-/* Finds a group's entry for a name, which an attribute holds, and for the size of what it stands for. */
+/* Finds a group's entry for a name, which an attribute holds, and for the size of what it stands for; or for others. */
 static const struct name *look_up(u32 group, const u8 *attribute, u64 size)
 {
 	u64 len = get16(attribute) - 4u;
@@ -120,10 +123,18 @@ static const struct name *look_up(u32 group, const u8 *attribute, u64 size)
 		u32 i = 0;
 		while (i < sizeof name->name && name->name[i] == (i < len ? (char)text[i] : 0))
 			i++;
-		if (i == sizeof name->name)
+		/* All that have no entry come behind those that have. */
+		if (i == sizeof name->name || (!name->name[0] && name->kind == IS_STUCK))
 			return name;
 	}
 	return 0;
+}
+
+/* Tells of a thing that a program has made, or changed, if it is one that the user is to know of. */
+static void note_name(const struct walk *w, const struct name *name)
+{
+	if (name && name->noted && w->by.setting)
+		note(name->line, IS_UNTRANSLATED);
 }
 
 /*
@@ -196,8 +207,7 @@ static u64 attribute(struct walk *w, u32 set, u8 *at, u8 *from, u8 *to, u32 dept
 		case IS_NAMED: {
 			const u8 *names = find(from, to, (u32)row->value);
 			const struct name *name = names ? look_up(row->inner, names, (u64)(end - body)) : 0;
-			if (name && name->kind == IS_STUCK && w->by.setting)
-				note(name->line, IS_UNTRANSLATED);
+			note_name(w, name);
 			return name ? inside(w, name->kind, name->inner, body, end, depth) : 0;
 		}
 		case IS_NEST:
@@ -252,6 +262,7 @@ static u64 say_defaults(struct walk *w, u32 set, u8 *from, u8 *to, u32 depth)
 		}
 		const u8 *names = find(from, to, (u32)row->value);
 		const struct name *name = names ? look_up(row->inner, names, 0) : 0;
+		note_name(w, name);
 		if (!name || name->kind != IS_NEST || !has_defaults(name->inner))
 			continue;
 		u8 *at = append(w, from, &to, row->type, 0);
@@ -325,8 +336,15 @@ void translate_named(const struct conversion *by, u32 group, const char *text, u
 	const struct name *name = look_up(group, attribute, size);
 	if (name && name->kind == IS_STRUCTURE)
 		structure(&w, name->inner, from, from + size);
-	else if (name && name->kind == IS_STUCK && by->setting)
-		note(name->line, IS_UNTRANSLATED);
+	else
+		note_name(&w, name);
+}
+
+void note_txtime(void)
+{
+	struct conversion by = conversion(true);
+	if (by.num != by.den)
+		translate_named(&by, IN_SOCKET_OPTIONS, "txtime", 6, 0, 0);
 }
 
 u64 translate_messages(u32 family, bool setting, u8 *messages, u64 len, u64 room)

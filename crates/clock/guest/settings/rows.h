@@ -39,7 +39,7 @@ enum set {
 	IN_MATCHES, IN_TARGET, IN_TARGETS, IN_ELEMENT, IN_OBJECTS, IN_OBJECT_TIMEOUTS, IN_OBJECT_EXPECTATION,
 	IN_PROTOCOL_TIMEOUTS, IN_XT_LIMIT, IN_XT_HASHLIMIT1, IN_XT_HASHLIMIT2, IN_XT_HASHLIMIT3, IN_XT_RECENT,
 	IN_XT_IDLETIMER, IN_CONNECTION, IN_CONNECTION_TIMES, IN_EXPECTATION, IN_TIMEOUTS, IN_IPSET, IN_IPSET_DATA,
-	IN_FAMILIES, IN_FAMILY6, IN_CACHE6,
+	IN_FAMILIES, IN_FAMILY6, IN_CACHE6, IN_SOCKET_OPTIONS,
 };
 
 enum kind {
@@ -58,13 +58,13 @@ enum kind {
 /* A line of attributes.h. Of fields, `type` is the offset, and `value` the size of their structure. */
 struct row {
 	unsigned short line, type;
-	unsigned char set, kind, inner, unit, bytes, big, told;
+	unsigned char set, kind, inner, unit, bytes, big, told, noted;
 	unsigned long value;
 };
 
 struct name {
 	unsigned short line, size;
-	unsigned char group, kind, inner;
+	unsigned char group, kind, inner, noted;
 	char name[17];
 };
 

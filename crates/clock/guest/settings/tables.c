@@ -45,6 +45,8 @@
 #define STUCK_MESSAGES(...)
 #define NAME(...)
 #define STUCK_NAME(...)
+#define NOTED_NAME(...)
+#define PLAIN_NAME(...)
 #define ROW(...) { .line = __LINE__, __VA_ARGS__ },
 #define VALUE(in, attribute, is, who) \
 	ROW(.set = IN_##in, .kind = IS_VALUE, .type = attribute, .unit = UNIT_##is, .told = who)
@@ -58,6 +60,9 @@
 #define FIELD(in, structure, member, is, who) \
 	ROW(.set = IN_##in, .kind = IS_FIELD, .type = offsetof(struct structure, member), .unit = UNIT_##is, .told = who, \
 	    .bytes = SIZE_OF(structure, member), .value = sizeof(struct structure))
+#define NOTED_FIELD(in, structure, member, is, what) \
+	ROW(.set = IN_##in, .kind = IS_FIELD, .type = offsetof(struct structure, member), .unit = UNIT_##is, \
+	    .bytes = SIZE_OF(structure, member), .value = sizeof(struct structure), .noted = 1)
 #define WIDE(in, structure, member, is, who) \
 	ROW(.set = IN_##in, .kind = IS_FIELD, .type = offsetof(struct structure, member), .unit = UNIT_##is, .told = who, \
 	    .bytes = 8, .value = sizeof(struct structure))
@@ -77,7 +82,12 @@ const unsigned int settings_rows_count = sizeof settings_rows / sizeof *settings
 #define NAME(of, text, bytes, what, in) \
 	{ .line = __LINE__, .group = IN_##of, .name = text, .size = bytes, .kind = what, .inner = IN_##in },
 #undef STUCK_NAME
-#define STUCK_NAME(of, text, what) { .line = __LINE__, .group = IN_##of, .name = text, .kind = IS_STUCK },
+#define STUCK_NAME(of, text, what) { .line = __LINE__, .group = IN_##of, .name = text, .kind = IS_STUCK, .noted = 1 },
+#undef NOTED_NAME
+#define NOTED_NAME(of, text, what, in, why) \
+	{ .line = __LINE__, .group = IN_##of, .name = text, .kind = what, .inner = IN_##in, .noted = 1 },
+#undef PLAIN_NAME
+#define PLAIN_NAME(of, text) { .line = __LINE__, .group = IN_##of, .name = text, .kind = IS_SIZE },
 const struct name settings_names[] = {
 #include "attributes.h"
 };
@@ -87,6 +97,10 @@ const unsigned int settings_names_count = sizeof settings_names / sizeof *settin
 #define NAME(...)
 #undef STUCK_NAME
 #define STUCK_NAME(...)
+#undef NOTED_NAME
+#define NOTED_NAME(...)
+#undef PLAIN_NAME
+#define PLAIN_NAME(...)
 #undef MESSAGES
 #define MESSAGES(family, from, to, head, of) { __LINE__, family, from, to, head, IN_##of, 0 },
 #undef STUCK_MESSAGES

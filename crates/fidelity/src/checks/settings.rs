@@ -15,7 +15,7 @@ pub fn kernel_settings(untrue: Option<&[UntrueSetting]>) -> Judgement {
     };
     let told = |UntrueSetting { node, what, cut }: &UntrueSetting| match cut {
         true => format!("{node} set {what} to more than the kernel takes in real time, and has the most that it takes"),
-        false => format!("{node} set {what}, which counts in real time"),
+        false => format!("{node} set {what}, which is not, or not known to be, in virtual time"),
     };
     let mut says: Vec<String> = untrue.iter().take(NAMED).map(told).collect();
     if untrue.len() > NAMED {
@@ -38,11 +38,10 @@ mod tests {
         let setting = |node: &str, what: &str, cut| UntrueSetting { node: node.into(), what: what.into(), cut };
         let judged = kernel_settings(Some(&[setting("a", "tc red", false), setting("b", "IFLA_BR_MAX_AGE", true)]));
         assert_eq!(judged.found, Found::Unsized);
-        assert!(judged.says.starts_with("a set tc red, which counts in real time; b set IFLA_BR_MAX_AGE to more"));
+        let red = "a set tc red, which is not, or not known to be, in virtual time; b set IFLA_BR_MAX_AGE to more";
+        assert!(judged.says.starts_with(red), "{}", judged.says);
         let many: Vec<_> = (0..20).map(|n| setting("a", &n.to_string(), false)).collect();
-        assert!(
-            kernel_settings(Some(&many)).says.ends_with("a set 7, which counts in real time; and there are 12 more.")
-        );
+        assert!(kernel_settings(Some(&many)).says.ends_with("known to be, in virtual time; and there are 12 more."));
         for harmless in [None, Some([].as_slice())] {
             assert_eq!(kernel_settings(harmless).found, Found::Effects(Vec::new()));
         }
