@@ -570,7 +570,8 @@ fn a_node_whose_program_takes_away_what_dilates_it_says_so() {
     let lab = Lab::new(
         "name: emptied\ntdf: 3\nmachines: { m: { speed: 0.3, memory: 64MiB } }\nnodes:\n  \
          a: { machine: m, run: /emptied parts, files: { /emptied: emptied } }\n  \
-         b: { machine: m, run: [sh, -c, sleep 1; exec /emptied over], files: { /emptied: emptied } }\nends: { exited: [a, b], limit: 60s }\n",
+         b: { machine: m, run: [sh, -c, sleep 1; exec /emptied over], files: { /emptied: emptied } }\n\
+         ends: { exited: [a, b], limit: 60s }\n",
     );
     compile(EMPTIED, lab.path().join("lab/emptied"), &["-static"]);
     let done = lab.diorama(&["run", "lab"]);

@@ -51,8 +51,8 @@ mod tests {
         assert_eq!(told_of("(BRIDGE, IFLA_BR_MAX_AGE, CS"), "IFLA_BR_MAX_AGE");
         assert_eq!(told_of("tc_htb_opt, cbuffer"), "cbuffer");
         assert_eq!(told_of("STUCK_NAME(QDISCS, \"red\""), "tc red (its average is over real time)");
-        assert!(told_of("NOTED_NAME(QDISCS, \"hhf\"").starts_with("tc hhf (its time-outs are translated, but"));
-        assert!(told_of("NOTED_FIELD(SFQ").starts_with("the period of tc sfq (it is"));
+        assert!(told_of("NOTED_NAME(QDISCS, \"hhf\"").starts_with("tc hhf (its time-outs"));
+        assert!(told_of("NOTED_FIELD(SFQ").starts_with("the period of tc sfq (translated"));
         let sysctls = include_str!("../guest/settings/sysctls.h");
         let id = OF_SYSCTL + line(sysctls, "tcp_min_rtt_wlen");
         assert_eq!(told(id, 0), ("net/ipv4/tcp_min_rtt_wlen".to_owned(), Untrue::Untranslated));
