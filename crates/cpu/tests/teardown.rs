@@ -8,7 +8,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::common::{CORE, alone, create, keeper, left_behind, limited, run_id};
-use diorama_cpu::Policy;
+use diorama_cpu::{CpuGroups, NodeShare, Policy, Terms};
 use host::cgroup::Tree;
 
 /// How long a test waits for what must come, which may take its time on a busy machine.
@@ -58,7 +58,7 @@ fn a_killed_parent_takes_the_keeper_along_and_the_sweep_does_the_rest() {
     assert_eq!(said, "engaged\n");
     // A process that a node left running.
     let tree = Tree::of(&id).unwrap();
-    let joiner = tree.group("emu/n0/c").process_joiner().unwrap();
+    let joiner = tree.group("emu/node-n0/c").process_joiner().unwrap();
     let mut orphan = Command::new("sleep");
     // SAFETY: between fork and exec this makes system calls on open files only.
     unsafe { orphan.arg("1000").pre_exec(move || joiner.join()) };
@@ -71,6 +71,22 @@ fn a_killed_parent_takes_the_keeper_along_and_the_sweep_does_the_rest() {
     assert!(left_behind(&id).is_empty(), "{:?}", left_behind(&id));
     assert!(!orphan.wait().unwrap().success(), "it was killed for its membership");
     tree.sweep().expect("nothing to sweep is fine");
+}
+
+/// In each group the kernel has files of its own: in version 1 one called `tasks`.
+#[test]
+fn nodes_may_be_called_as_the_kernel_calls_its_files() {
+    let _alone = alone();
+    let id = run_id();
+    let names = ["tasks", "cgroup.procs", "notify_on_release", "cpu.stat", "cpu.shares", "c", "emu"];
+    let share = |(n, name): (usize, &&str)| NodeShare::new(*name, CORE, 0.1 / (n + 1) as f64);
+    let shares: Vec<_> = names.iter().enumerate().map(share).collect();
+    let groups = CpuGroups::create(&id, &shares, Policy::Slots, Terms::default()).unwrap();
+    let paths: Vec<_> = names.iter().map(|name| groups.container_path(name)).collect();
+    assert!(paths.iter().zip(names).all(|(path, name)| path.ends_with(&format!("/node-{name}/c"))), "{paths:?}");
+    drop(groups);
+    Tree::of(&id).unwrap().sweep().unwrap();
+    assert!(left_behind(&id).is_empty(), "{:?}", left_behind(&id));
 }
 
 #[test]

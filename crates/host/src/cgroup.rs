@@ -176,7 +176,7 @@ pub fn offers() -> Offers {
     hierarchies::offers()
 }
 
-/// Names become directories: they must stay within theirs. Also for nodes, whose groups are called like them.
+/// Names become directories: they must stay within theirs. Also for nodes, whose groups' names end with theirs.
 pub fn check_name(name: &str) -> Result<(), Error> {
     let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if name.is_empty() || name.starts_with(['.', '_']) || !name.chars().all(fine) {

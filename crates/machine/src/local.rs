@@ -209,9 +209,13 @@ impl LocalSite {
         let own = setup.cores.engine().to_vec();
         there(own.first())?;
         host::descriptors::raise_limit();
-        let state = self.place()?.registration.state_dir().to_path_buf();
-        host::room::check(&state, 0)?;
-        self.events.watch_room(state)?;
+        let mut places = vec![self.place()?.registration.state_dir().to_path_buf()];
+        if !setup.captures.is_empty() {
+            // They grow with each frame that nodes send, on what may be another disk.
+            places.push(self.place()?.results.path().to_path_buf());
+        }
+        places.iter().try_for_each(|place| host::room::check(place, 0))?;
+        self.events.watch_room(places)?;
         let taken = TakenPorts::take(&setup.nodes)?;
         let images = self.images(&setup)?;
         // Asked before this process restricts itself to the harness's cores.

@@ -18,6 +18,8 @@ use crate::tree::{Data, Key, Span, Value};
 const KEY: &str = "chaos";
 /// The most events that are drawn.
 const MOST: usize = 10_000;
+/// The most names in all partitions that are drawn: each is that of all nodes.
+const NAMES: usize = 200_000;
 
 /// Takes `chaos` out of a file, if that has it.
 pub(crate) fn take(root: &mut Value) -> Option<Value> {
@@ -58,7 +60,7 @@ pub(crate) fn draw(root: &mut Value, written: &Value, experiment: &Experiment, p
     if begin >= end {
         return problems.add(at("quiet"), "no time is left for faults: shorten `quiet`, or let the run last longer");
     }
-    let mut events = Vec::new();
+    let (mut events, mut names) = (Vec::new(), 0);
     for (kind, fault) in &read.faults {
         let key = name(*kind);
         let place = written.get("faults").and_then(|faults| faults.get(key)).map_or(written.span, |value| value.span);
@@ -75,6 +77,12 @@ pub(crate) fn draw(root: &mut Value, written: &Value, experiment: &Experiment, p
             let lasts = (ms(fault.lasts) * (0.5 + unit())).min(end - now.ceil()).floor().max(1.0);
             if now.ceil() + lasts > end {
                 break;
+            }
+            names += if *kind == ChaosKind::Partition { nodes.len() } else { 0 };
+            if names > NAMES {
+                let what =
+                    format!("this draws partitions of more than {NAMES} nodes together: let them come more seldom");
+                return problems.add(place, what);
             }
             let event = event(*kind, fault, [&nodes, &links], &mut unit);
             let time = |key: &str, ms: f64| (key.to_owned(), word(&format!("{ms}ms"), place));

@@ -14,6 +14,12 @@ const SHOWN: usize = 20;
 /// How many are looked into; a file with more is not an experiment with slips, and must not take long.
 const NOTED: usize = 200;
 
+/// How many nodes, links and flows all patterns of a file name together, and nodes wait for: each is kept for each that
+/// names it.
+const NAMED: usize = 5_000_000;
+/// How much text becomes of what is written once and meant for many, in bytes.
+const COPIED: usize = 64 << 20;
+
 /// Why an experiment cannot be loaded. Always the user's input (exit code 2).
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -131,6 +137,9 @@ pub struct Problems {
     /// Where the lines of the first of them begin, in characters; when that was asked for.
     lines: OnceCell<Vec<usize>>,
     found: Vec<(Span, String)>,
+    /// How many were named so far, and how much was copied.
+    named: usize,
+    copied: usize,
 }
 
 impl Problems {
@@ -142,6 +151,8 @@ impl Problems {
             sources: vec![Arc::new(NamedSource::new(name, text.to_owned()))],
             lines: OnceCell::new(),
             found: Vec::new(),
+            named: 0,
+            copied: 0,
         }
     }
 
@@ -156,6 +167,33 @@ impl Problems {
         if !self.full() {
             self.found.push((at, what.into()));
         }
+    }
+
+    /// Counts so many more that are named. False, with a note, if those are too many: none of them is to be kept.
+    pub(crate) fn may_name(&mut self, more: usize, at: Span) -> bool {
+        let named = self.named.saturating_add(more);
+        if named > NAMED {
+            self.add(
+                at,
+                format!("with this, more than {NAMED} nodes, links and flows are named, one by one: name fewer"),
+            );
+            return false;
+        }
+        self.named = named;
+        true
+    }
+
+    /// Counts so much text that is copied so many times. False, with a note, if that is too much: it is not to be.
+    pub(crate) fn may_copy(&mut self, bytes: usize, times: usize, at: Span) -> bool {
+        let copied = self.copied.saturating_add(bytes.saturating_mul(times));
+        if copied > COPIED {
+            let what =
+                format!("with this, written out for each of {times}, the file is more than {} MiB", COPIED >> 20);
+            self.add(at, what + ": write less, or for fewer; `files` take what is long");
+            return false;
+        }
+        self.copied = copied;
+        true
     }
 
     /// Whether further notes are dropped, so that looking for what would be right is in vain.

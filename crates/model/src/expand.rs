@@ -122,13 +122,14 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
     let of_flows = flows::metrics(&flows, &metrics, problems);
     let flows::Flows { programs: flows, background, mut deeds } = flows;
     let flow_names = flows::names(&flows, &background);
-    let mut metrics = behaviour::metrics(metrics, &names, problems);
+    let mut patterns = behaviour::Patterns::default();
+    let mut metrics = behaviour::metrics(metrics, &names, &mut patterns, problems);
     metrics.extend(of_flows);
     let has_disk: Vec<bool> =
         nodes.iter().map(|n| machines.get(n.machine).is_none_or(|(m, _)| m.disk.is_some())).collect();
     let memory: Vec<_> = nodes.iter().map(|n| machines.get(n.machine).map(|(m, _)| m.memory_bytes)).collect();
     let steps = behaviour::steps(&events, problems);
-    let conditions = behaviour::conditions(&events, &names, problems);
+    let conditions = behaviour::conditions(&events, &names, &mut patterns, problems);
     let clocks = faults::clocks(&nodes);
     let (memory, has_disk) = (&memory, &has_disk);
     let of = behaviour::Of { nodes: &names, has_disk, memory, clocks: &clocks, links: &links, flows: &flow_names };
@@ -363,7 +364,7 @@ pub fn select(pattern: &str, names: &[&str], kind: &str, at: Span, problems: &mu
         };
         problems.add(at, what);
     }
-    found
+    if problems.may_name(found.len(), at) { found } else { Vec::new() }
 }
 
 /// An instant of the run, from a time since its start.

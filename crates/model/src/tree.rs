@@ -96,7 +96,7 @@ impl Value {
     }
 
     /// How long all texts in it are, in bytes.
-    fn length(&self) -> usize {
+    pub fn length(&self) -> usize {
         match &self.data {
             Data::Scalar { text, .. } => text.len(),
             Data::List(items) => items.iter().map(Value::length).sum(),

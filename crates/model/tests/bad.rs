@@ -107,6 +107,65 @@ fn a_file_of_many_wrong_keys_costs_as_much_more_as_it_is_longer() {
     assert!(many < few * 75, "{many:?}, against {few:?} for a fifteenth of the keys");
 }
 
+/// A file is short, and what it is written for many.
+#[test]
+fn what_becomes_too_much_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("experiment.yaml");
+    let refused = |node: &str, more: &str| {
+        let text = format!(
+            "name: x\ntdf: 1\nmachines: {{ m: {{ speed: 1, memory: 64MiB }} }}\nnodes:\n  a: {{ machine: m, {node} }}\n\
+             ends: {{ limit: 600s }}\n{more}\n"
+        );
+        fs::write(&path, text).unwrap();
+        refused(&path)
+    };
+    let (long, many) = ("y".repeat(700_000), "count: 2000, run: x");
+    let of_all = |event: &str, times: usize| format!("events:\n{}", format!("  - {event}\n").repeat(times));
+    let metrics = |line: &dyn Fn(usize) -> String, times: usize| {
+        let metric = |n| format!("  m{n}: {{ nodes: a, line: '{}', from: stdout, combine: sum, unit: s }}\n", line(n));
+        format!("metrics:\n{}", (0..times).map(metric).collect::<String>())
+    };
+    for (node, more, part) in [
+        (&*format!("count: 2000, run: {long}"), String::new(), "written out for each of 2000"),
+        (
+            many,
+            of_all(&format!("{{ at: 1s, node: 'a-*', program: p, run: {long} }}"), 1),
+            "written out for each of 2000",
+        ),
+        (many, of_all("{ at: 1s, partition: [[a-1]] }", 3000), "are named, one by one"),
+        (many, of_all("{ at: 1s, node: 'a-*', do: kill }", 3000), "more than 50000 events"),
+        (many, "chaos: { seed: 1, faults: { partition: { every: 1ms, for: 1ms } } }".into(), "more than 200000 nodes"),
+        ("run: x", metrics(&|n| format!("x{n} (.)"), 600), "more than 256 different"),
+        ("run: x", metrics(&|n| format!("x{n} (\\w{{20}})"), 60), "more than 32 large"),
+        (&*format!("count: 4000, run: x }}\n  b: {{ machine: m, {many}, after: ['a-*']"), String::new(), "one by one"),
+    ] {
+        let message = refused(node, &more);
+        assert!(message.contains(part), "{part}: {}", &message[..message.len().min(2000)]);
+    }
+    let same = metrics(&|_| "x (\\w{20})".into(), 600);
+    assert!(!refused("run: x", &(same + "nothing: 1")).contains("expressions"), "one of 600 metrics");
+}
+
+#[test]
+fn steps_that_wait_for_one_another_in_a_chain_take_as_long_as_they_are_many() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("experiment.yaml");
+    let step = |n: usize| format!("  - {{ at: 1s, after: s{}, as: s{n}, node: a, program: p{n}, run: x }}\n", n + 1);
+    let text = |last: &str| {
+        format!(
+            "name: x\ntdf: 1\nmachines: {{ m: {{ speed: 1, memory: 64MiB }} }}\nends: {{ limit: 600s }}\n\
+             nodes: {{ a: {{ machine: m, run: x }} }}\nevents:\n{}{last}",
+            (0..8000).map(step).collect::<String>()
+        )
+    };
+    // At a cubic cost this would take hours.
+    fs::write(&path, text("  - { at: 1s, as: s8000, node: a, program: p, run: x }\n")).unwrap();
+    assert_eq!(load(&path, &[]).unwrap().steps.len(), 8001);
+    fs::write(&path, text("  - { at: 1s, after: s0, as: s8000, node: a, program: p, run: x }\n")).unwrap();
+    assert!(refused(&path).contains("waits for its own end"));
+}
+
 #[test]
 fn a_file_may_not_lead_out_by_a_symbolic_link() {
     let dir = tempfile::tempdir().unwrap();

@@ -74,7 +74,7 @@ pub struct NodeSpec {
     pub cpus: Range<usize>,
     /// The cores that it has to itself; none: it shares `core`.
     pub whole_cores: Vec<usize>,
-    /// Its cgroup, the same path in every controller, such as `/diorama-ID/emu/NAME/c`.
+    /// Its cgroup, the same path in every controller, such as `/diorama-ID/emu/node-NAME/c`.
     pub cgroup: String,
     /// Its network.
     pub netns: NetNamespace,

@@ -61,16 +61,25 @@ const EPERM: u32 = libc::EPERM as u32;
 const EPROTONOSUPPORT: u32 = libc::EPROTONOSUPPORT as u32;
 const ENOSYS: u32 = libc::ENOSYS as u32;
 
-/// Families of sockets whose addresses are the machine's and not a network namespace's: AF_VSOCK reaches a virtual
-/// machine's hypervisor, or a host's virtual machines, and AF_QIPCRTR its modems. Refused as by a kernel without them.
-const OUTSIDE: [i32; 2] = [libc::AF_VSOCK, AF_QIPCRTR];
+/// Families of sockets that a node has: its own processes', IP, the kernel's answers and frames, each of which a
+/// network namespace confines. For every other one the kernel loads the module, by whoever asks, and the host has it
+/// from then on: of some the addresses are the machine's (AF_VSOCK, AF_QIPCRTR, AF_BLUETOOTH), of others the ciphers
+/// (AF_ALG), and most have not been looked at by anybody for years. Refused as by a kernel without them.
+const FAMILIES: [i32; 5] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK, libc::AF_PACKET];
+
+/// Bits of which [`FAMILIES`] are made.
+const FAMILY_BITS: u32 = 5;
+
+/// Calls by which the kernel looks for a family, and loads it. Pairs are of AF_UNIX or none, but looked for likewise.
+const OF_FAMILIES: [&str; 2] = ["socket", "socketpair"];
 
 /// Protocols of netlink that are the machine's likewise, and let who may set up interfaces do it: iSCSI, SCSI, RDMA,
 /// SMC, and the kernel's ciphers, of which CRYPTO removes and adds those of all.
 const OUTSIDE_OF_NETLINK: [i32; 5] = [8, 18, 20, 21, 22];
 
-/// `linux/socket.h`; the libc crate has it for few targets.
-const AF_QIPCRTR: i32 = 42;
+/// Gives a terminal another line discipline, of which the kernel loads the module likewise. Refused as to users where
+/// `dev.tty.ldisc_autoload` is 0; the one that terminals have needs no call.
+const LINE_DISCIPLINE: i32 = libc::TIOCSETD as i32;
 
 /// Bits of an `int` argument that the kernel looks at. A filter that compared the whole register would be evaded by a
 /// bit in its upper half.
@@ -106,13 +115,16 @@ pub(crate) fn profile() -> LinuxSeccomp {
     for flag in namespaces.map(|f| f as u64) {
         syscalls.push(refuse(&["clone"], EPERM, first(flag, flag)));
     }
-    for family in OUTSIDE {
-        syscalls.push(refuse(&["socket"], EAFNOSUPPORT, first(INT, family as u64)));
+    let others = (0..1 << FAMILY_BITS).filter(|family| !FAMILIES.contains(family)).map(|family| (INT, family as u64));
+    let beyond = (FAMILY_BITS..i32::BITS).map(|bit| (1 << bit, 1 << bit));
+    for (mask, family) in others.chain(beyond) {
+        syscalls.push(refuse(&OF_FAMILIES, EAFNOSUPPORT, first(mask, family)));
     }
     let value = |index: usize, value: i32| {
         let argument = LinuxSeccompArgBuilder::default().index(index).value(INT).value_two(value as u64);
         argument.op(LinuxSeccompOperator::ScmpCmpMaskedEq).build().unwrap_or_default()
     };
+    syscalls.push(refuse(&["ioctl"], EPERM, Some(vec![value(1, LINE_DISCIPLINE)])));
     for protocol in OUTSIDE_OF_NETLINK {
         let both = vec![value(0, libc::AF_NETLINK), value(2, protocol)];
         syscalls.push(refuse(&["socket"], EPROTONOSUPPORT, Some(both)));

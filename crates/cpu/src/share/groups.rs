@@ -229,7 +229,7 @@ impl CpuGroups {
             let several = plan.of_nodes(&told).filter(|(node, _)| self.shares[*node].cpus > 1);
             let of_node = several.map(|(node, all)| {
                 let NodeShare { name, cpus, .. } = &self.shares[node];
-                SeveralCpus { place: self.layout.place(name).into(), node, core, fraction: all / f64::from(*cpus) }
+                SeveralCpus { place: self.layout.place(name), node, core, fraction: all / f64::from(*cpus) }
             });
             of_node.collect::<Vec<_>>()
         };

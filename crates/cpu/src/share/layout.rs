@@ -14,7 +14,7 @@ pub(crate) struct GroupLayout {
     tree: Tree,
     /// The cores that hold nodes.
     cores: Vec<usize>,
-    /// By node, where its group is below `emu`; one that is not here is right there, by its name.
+    /// By node, where its group is below `emu`; one that is not here is right there.
     places: HashMap<String, String>,
 }
 
@@ -30,7 +30,7 @@ impl GroupLayout {
         for plan in plans {
             for (node, level) in plan.levels().filter(|(_, level)| *level > 0) {
                 let name = &shares[node].name;
-                let place = format!("{}/{name}", self.path_to(plan.core, &plan.division, level));
+                let place = format!("{}/{}", self.path_to(plan.core, &plan.division, level), of_node(name));
                 self.places.insert(name.clone(), place);
             }
         }
@@ -62,8 +62,7 @@ impl GroupLayout {
     }
 
     /// Has next to no weight, so that changing it changes nothing for the nodes, and a task on each core, so that one
-    /// change forces a reschedule on them all. (No node has this name, nor the next ones: an underscore is not allowed
-    /// in host names.)
+    /// change forces a reschedule on them all. (No node has this name, nor the next ones: see [`NODE`].)
     pub fn reschedule(&self) -> Group {
         self.at("_reschedule")
     }
@@ -98,12 +97,12 @@ impl GroupLayout {
     }
 
     /// The place of a node's group below `emu`: this names it to another process.
-    pub fn place<'a>(&'a self, name: &'a str) -> &'a str {
-        self.places.get(name).map_or(name, String::as_str)
+    pub fn place(&self, name: &str) -> String {
+        self.places.get(name).cloned().unwrap_or_else(|| of_node(name))
     }
 
     pub fn node(&self, name: &str) -> Group {
-        self.at(self.place(name))
+        self.at(&self.place(name))
     }
 
     pub fn container(&self, name: &str) -> Group {
@@ -133,12 +132,20 @@ impl GroupLayout {
             .collect()
     }
 
-    /// The groups of small ones that lead to the one of a level. No node has their names.
+    /// The groups of small ones that lead to the one of a level.
     fn path_to(&self, core: usize, division: &Division, level: u32) -> String {
         let of_core = self.of_core(core);
         let path = division.path_to(level).into_iter().map(|level| format!("_small-{level}{of_core}"));
         path.collect::<Vec<_>>().join("/")
     }
+}
+
+/// The beginning of the names of nodes' groups. The kernel's own files lie beside them: `tasks`, `notify_on_release`,
+/// `cpu.max`, `memory.stat` and more with each kernel, none of which has a hyphen.
+const NODE: &str = "node-";
+
+fn of_node(name: &str) -> String {
+    format!("{NODE}{name}")
 }
 
 const SPARE: &str = "_spare";
@@ -151,7 +158,7 @@ pub(crate) fn is_slack(place: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use host::cgroup::{Weights, check_name};
+    use host::cgroup::Weights;
 
     use super::*;
     use crate::Policy;
@@ -168,18 +175,19 @@ mod tests {
         let share = |(name, share): (&str, f64)| NodeShare::new(name, 0, share);
         let (layout, plans) = divided(&[("web", 0.4), ("a", 0.01), ("b", 0.001)].map(share));
         let places = ["web", "a", "b"].map(|name| layout.place(name));
-        assert_eq!(places, ["web", "_small-1/a", "_small-1/_small-2/b"]);
-        assert!(layout.container_path("b").ends_with("/emu/_small-1/_small-2/b/c"), "{}", layout.container_path("b"));
+        assert_eq!(places, ["node-web", "_small-1/node-a", "_small-1/_small-2/node-b"]);
+        let path = layout.container_path("b");
+        assert!(path.ends_with("/emu/_small-1/_small-2/node-b/c"), "{path}");
         assert_eq!(layout.places_of_spares(&plans[0]), ["_small-1/_small-2/_spare", "_small-1/_spare"]);
-        let own = ["_small-1", "_small-1-0", SPARE, SLACK];
-        assert!(own.iter().all(|name| check_name(name).is_err()), "no node is called so");
+        assert!(["_small-1", "_small-1-0", SPARE, SLACK].iter().all(|name| !name.starts_with(NODE)));
     }
 
     #[test]
     fn those_of_one_core_are_together() {
         let share = |(name, core): (&str, usize)| NodeShare::new(name, core, 0.01);
         let (layout, plans) = divided(&[("a", 3), ("b", 1), ("c", 3)].map(share));
-        assert_eq!(["a", "b", "c"].map(|name| layout.place(name)), ["_small-1-3/a", "_small-1-1/b", "_small-1-3/c"]);
+        let places = ["a", "b", "c"].map(|name| layout.place(name));
+        assert_eq!(places, ["_small-1-3/node-a", "_small-1-1/node-b", "_small-1-3/node-c"]);
         assert_eq!(layout.places_of_burners(&plans[0]), ["_small-1-3/_spare", "_slack-3"]);
         assert!(is_slack("_slack-3") && !is_slack("_small-1-3/_spare"));
     }
@@ -189,6 +197,6 @@ mod tests {
         let (layout, _) = divided(&[NodeShare::new("a", 0, 0.01)]);
         let other = GroupLayout::of("x1", &[0]).unwrap();
         let of = |group: Group| format!("{group:?}");
-        assert_eq!(of(other.at(layout.place("a"))), of(layout.node("a")));
+        assert_eq!(of(other.at(&layout.place("a"))), of(layout.node("a")));
     }
 }

@@ -58,14 +58,15 @@ impl Events {
         thread::Builder::new().name("events".into()).spawn(follow).map(drop).map_err(Error::io("a thread"))
     }
 
-    /// Ends the run if nodes take more of a disk, or of memory, than they may, looked at by a thread of its own as long
-    /// as this lives.
-    pub fn watch_room(&mut self, place: PathBuf) -> Result<()> {
+    /// Ends the run if nodes take more of the disks of these places, or of memory, than they may, looked at by a thread
+    /// of its own as long as this lives.
+    pub fn watch_room(&mut self, places: Vec<PathBuf>) -> Result<()> {
         let (stay, gone) = bounded::<()>(0);
         let tell = self.tell.clone();
         let watch = move || {
             while gone.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
-                if let Err(e) = host::room::check(&place, 0).and_then(|()| host::room::check_memory()) {
+                let mut disks = places.iter().map(|place| host::room::check(place, 0));
+                if let Err(e) = disks.try_for_each(|disk| disk).and_then(|()| host::room::check_memory()) {
                     let _ = tell.send(Event::Lost(Error::from(e).into()));
                     return;
                 }

@@ -112,7 +112,7 @@ fn asked(paths: &[&str]) -> BTreeMap<String, String> {
         // It fails where it knows one of them only.
         out.map(|out| String::from_utf8_lossy(&out.stdout).into_owned()).unwrap_or_default()
     };
-    let named: Vec<_> = paths.iter().copied().flat_map(names).collect();
+    let named: Vec<_> = paths.iter().copied().filter(|path| is_askable(path)).flat_map(names).collect();
     let found = if named.is_empty() { String::new() } else { ask("--search", &named) };
     let owners: BTreeMap<_, _> = paths.iter().filter_map(|path| Some((*path, owner(path, &found)?))).collect();
     if owners.is_empty() {
@@ -124,6 +124,12 @@ fn asked(paths: &[&str]) -> BTreeMap<String, String> {
     let version = |owner: &str| versions.lines().find(|line| line.split(' ').next() == Some(owner));
     let version = |owner: &str| version(owner).map_or_else(|| format!("{owner} "), str::to_owned);
     owners.into_iter().map(|(path, owner)| (path.to_owned(), version(owner))).collect()
+}
+
+/// Whether dpkg can be asked for a path. To it some are patterns, which it compares with every file of the host; and
+/// all together must be short enough for a command line.
+fn is_askable(path: &str) -> bool {
+    path.len() < 256 && path.starts_with('/') && !path.contains(['*', '?', '[', '\\', '\n'])
 }
 
 /// Names of a path in packages: on a merged-/usr system they may still list /bin/sh for what is /usr/bin/sh.
@@ -205,6 +211,23 @@ mod tests {
             assert_eq!(look(nowhere, &both), ["/etc/passwd of 2"], "what cannot be kept is asked each time");
         }
         assert_eq!(asked.take().len(), 3);
+    }
+
+    #[test]
+    fn names_that_dpkg_would_take_for_patterns_are_not_asked() {
+        let long = format!("/{}", "x".repeat(4000));
+        let bad = [
+            "/out/*a*a*a*a*a*b",
+            "/out/?",
+            "/out/[a-z]",
+            "/out/\\",
+            "/bin/sh\nx: /bin/true",
+            "--help",
+            "memfd:x",
+            &long,
+        ];
+        assert!(!bad.iter().any(|path| is_askable(path)));
+        assert!(is_askable("/usr/bin/python3.11") && is_askable("/usr/bin/g++"));
     }
 
     #[test]

@@ -2,21 +2,31 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
 use node::Runtime;
-use rustix::fs::{Dir, Mode, OFlags, openat};
+use rustix::fs::{Dir, Mode, OFlags, fstat, openat};
 use sha2::{Digest, Sha256};
 
 use crate::local::packages::Packages;
+
+/// The most programs that are noted: nodes make as many as they like, and each is open until the end.
+const MOST: usize = 1000;
+/// Of how many bytes, of all programs together and the short ones first, checksums are made: a second's work or two. A
+/// program may have holes, and be as long as its file system allows.
+const SUMMED: u64 = 1 << 30;
+/// Stands among the programs where there were more.
+const OTHERS: &str = "(others)";
 
 /// The programs found in the nodes so far. They are kept open, so that their contents can still be read when the
 /// processes have gone.
 #[derive(Debug, Default)]
 pub struct Programs {
     found: BTreeMap<String, Program>,
+    /// Whether there were more than are noted.
+    others: bool,
     /// Programs in the enclosure that are Diorama's.
     own: Vec<PathBuf>,
 }
@@ -34,7 +44,7 @@ impl Programs {
     /// None yet. This program itself, which is the enclosure's first process, and the runtime are never among them.
     pub fn but_own(runtime: &Runtime) -> Programs {
         let own = std::env::current_exe().into_iter().chain([runtime.path().to_path_buf()]).collect();
-        Programs { found: BTreeMap::new(), own }
+        Programs { own, ..Programs::default() }
     }
 
     /// Notes the programs that all processes below a `/proc` execute now.
@@ -51,6 +61,10 @@ impl Programs {
             if launcher || self.found.contains_key(&path) || self.own.iter().any(|o| o.as_os_str() == path.as_str()) {
                 continue;
             }
+            if self.found.len() >= MOST {
+                self.others = true;
+                return Ok(());
+            }
             if let Ok(file) = openat(proc, &link, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
                 self.found.insert(path, Program::Open(file.into()));
             }
@@ -61,44 +75,66 @@ impl Programs {
     /// Lets go of all that was found, but for what it is: to keep a program open is to keep the file system that it is
     /// on.
     pub fn close(&mut self) {
-        let open = std::mem::take(&mut self.found).into_iter();
-        self.found = open
-            .map(|(path, program)| match program {
-                Program::Open(file) => (path, Program::Summed(sum_of(&file))),
-                summed => (path, summed),
-            })
-            .collect();
+        let sums = self.sums();
+        self.found = sums.into_iter().map(|(path, sum)| (path, Program::Summed(sum))).collect();
     }
 
     /// Program by program: the Debian package and its version where the same file is packaged on this host, and the
     /// SHA-256 of what really ran.
     pub fn versions(&self) -> BTreeMap<String, String> {
         let packages = Packages::here().of(&self.found.keys().map(String::as_str).collect::<Vec<_>>());
-        self.found
-            .iter()
-            .map(|(path, program)| {
-                let sum = match program {
-                    Program::Open(file) => sum_of(file),
-                    Program::Summed(sum) => sum.clone(),
-                };
-                let version = match packages.get(path.as_str()) {
-                    Some(package) => format!("{package} sha256:{sum}"),
-                    None => format!("sha256:{sum}"),
-                };
-                (path.clone(), version)
-            })
-            .collect()
+        let version = |(path, sum): (String, String)| {
+            let package = packages.get(path.as_str()).map_or(String::new(), |package| format!("{package} "));
+            (path, package + &sum)
+        };
+        let others = self.others.then(|| (OTHERS.to_owned(), format!("not noted: the nodes ran more than {MOST}")));
+        self.sums().into_iter().map(version).chain(others).collect()
+    }
+
+    /// The checksum of each program, or why it has none.
+    fn sums(&self) -> BTreeMap<String, String> {
+        let mut open: Vec<_> = self.found.iter().filter_map(|(path, program)| Some((path, program.file()?))).collect();
+        open.sort_by_key(|(_, file)| length(file));
+        let mut left = SUMMED;
+        let mut sum = |(path, file): (&String, &File)| (path.clone(), sum_of(file, &mut left));
+        let mut sums: BTreeMap<_, _> = open.into_iter().map(&mut sum).collect();
+        for (path, program) in &self.found {
+            if let Program::Summed(sum) = program {
+                sums.insert(path.clone(), sum.clone());
+            }
+        }
+        sums
     }
 }
 
-fn sum_of(file: &File) -> String {
-    sha256(file).unwrap_or_else(|e| format!("cannot be read: {e}"))
+impl Program {
+    fn file(&self) -> Option<&File> {
+        match self {
+            Program::Open(file) => Some(file),
+            Program::Summed(_) => None,
+        }
+    }
 }
 
-fn sha256(mut file: &File) -> io::Result<String> {
+fn length(file: &File) -> u64 {
+    fstat(file).map_or(0, |stat| stat.st_size.unsigned_abs())
+}
+
+/// The checksum of a file that is no longer than what is `left`, of which it takes its part.
+fn sum_of(file: &File, left: &mut u64) -> String {
+    let length = length(file);
+    if length > *left {
+        return format!("not summed: {} MiB long, and of all programs together {} MiB are", length >> 20, SUMMED >> 20);
+    }
+    *left -= length;
+    sha256(file, length).map_or_else(|e| format!("cannot be read: {e}"), |sum| format!("sha256:{sum}"))
+}
+
+/// Of so many bytes: who runs it may make it longer meanwhile.
+fn sha256(mut file: &File, length: u64) -> io::Result<String> {
     let mut hash = Sha256::new();
     file.seek(SeekFrom::Start(0))?;
-    io::copy(&mut file, &mut hash)?;
+    io::copy(&mut file.take(length), &mut hash)?;
     Ok(hash.finalize().iter().map(|b| format!("{b:02x}")).collect())
 }
 
@@ -117,9 +153,30 @@ mod tests {
         programs.own.clear();
         programs.scan(proc.as_fd()).unwrap();
         programs.found.retain(|path, _| path == me.to_str().unwrap());
-        let expected = sha256(&File::open(&me).unwrap()).unwrap();
+        let file = File::open(&me).unwrap();
+        let expected = sha256(&file, length(&file)).unwrap();
         let versions = programs.versions();
         assert_eq!(versions.len(), 1);
         assert!(versions[me.to_str().unwrap()].ends_with(&expected), "{versions:?}");
+    }
+    #[test]
+    fn of_programs_without_an_end_the_short_ones_are_summed() {
+        let temp = tempfile::tempdir().unwrap();
+        let open = |name: &str, length: u64| {
+            let file = File::create_new(temp.path().join(name)).unwrap();
+            file.set_len(length).unwrap();
+            (name.to_owned(), Program::Open(File::open(temp.path().join(name)).unwrap()))
+        };
+        let found = [open("a", 1 << 40), open("b", 3), open("c", 0)].into();
+        let mut programs = Programs { found, ..Programs::default() };
+        let sums = programs.sums();
+        assert!(sums["a"].contains("1048576 MiB long"), "{sums:?}");
+        let zeros = "sha256:709e80c88487a2411e1ee4dfb9f22a861492d20c4765150c0c794abd70f8147c";
+        assert_eq!(sums["b"], zeros);
+        assert!(sums["c"].starts_with("sha256:e3b0c44298fc1c14"), "{sums:?}");
+        programs.close();
+        assert_eq!(programs.sums(), sums);
+        programs.others = true;
+        assert_eq!(programs.versions()[OTHERS], "not noted: the nodes ran more than 1000");
     }
 }

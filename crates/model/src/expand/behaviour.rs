@@ -1,6 +1,6 @@
 //! Metrics, events, and the end of a run.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use scale::{VirtualDuration, VirtualInstant};
 
@@ -19,8 +19,12 @@ use crate::paths;
 use crate::tree::{Span, Value, shorten};
 use crate::units::{TIME, Time};
 
-/// The largest compiled regular expression, in bytes.
-const LARGEST_REGEX: usize = 1 << 20;
+/// The most regular expressions of a file, and how large they are when they are compiled, in bytes; but for a few large
+/// ones.
+const PATTERNS: usize = 256;
+const SMALL_PATTERN: usize = 1 << 17;
+const LARGE_PATTERNS: usize = 32;
+const LARGEST_PATTERN: usize = 1 << 20;
 
 /// How long a run lasts at most that is never to end: 1000 hours.
 const NEVER: VirtualDuration = VirtualDuration::from_nanos(3_600_000_000_000_000);
@@ -37,7 +41,12 @@ const MONITORED: [VirtualDuration; 2] =
 const PIPES: &str = "pipes";
 
 /// The metrics.
-pub(super) fn metrics(entries: Vec<Entry<'_, file::Metric>>, nodes: &[&str], problems: &mut Problems) -> Vec<Metric> {
+pub(super) fn metrics(
+    entries: Vec<Entry<'_, file::Metric>>,
+    nodes: &[&str],
+    patterns: &mut Patterns,
+    problems: &mut Problems,
+) -> Vec<Metric> {
     let mut metrics = Vec::new();
     for entry in &entries {
         if let Some(what) = wrong_word(entry.name()) {
@@ -49,7 +58,7 @@ pub(super) fn metrics(entries: Vec<Entry<'_, file::Metric>>, nodes: &[&str], pro
         }
         let Some(read) = &entry.value else { continue };
         let nodes = select(&read.nodes, nodes, "node", entry.at("nodes"), problems);
-        let source = source(entry, read, problems);
+        let source = source(entry, read, patterns, problems);
         let unit = unit(&read.unit, entry.at("unit"), problems);
         if let Some(source) = source {
             metrics.push(Metric { name: entry.name().to_owned(), nodes, source, unit, of_flow: false, clocked: false });
@@ -58,7 +67,12 @@ pub(super) fn metrics(entries: Vec<Entry<'_, file::Metric>>, nodes: &[&str], pro
     metrics
 }
 
-fn source(entry: &Entry<'_, file::Metric>, read: &file::Metric, problems: &mut Problems) -> Option<Source> {
+fn source(
+    entry: &Entry<'_, file::Metric>,
+    read: &file::Metric,
+    patterns: &mut Patterns,
+    problems: &mut Problems,
+) -> Option<Source> {
     let mut misplaced = |keys: &[(&str, bool)], other: &str| {
         for (key, present) in keys {
             if *present {
@@ -98,7 +112,7 @@ fn source(entry: &Entry<'_, file::Metric>, read: &file::Metric, problems: &mut P
                 }
                 return None;
             };
-            let regex = regular_expression(line, entry.at("line"), problems)?;
+            let regex = patterns.compile(line, entry.at("line"), problems)?;
             if regex.captures_len() != 2 {
                 let what = format!(
                     "this has {} groups: put `(…)` around the number, and `(?:…)` around everything else",
@@ -180,11 +194,13 @@ pub(super) fn events(
 ) -> (Vec<(Event, Span)>, Vec<Deed>) {
     let Of { nodes, has_disk, memory, clocks, links, flows } = *of;
     let link_names: Vec<&str> = links.iter().map(|l| l.name.as_str()).collect();
+    let numbers: HashMap<&str, usize> =
+        steps.iter().enumerate().map(|(number, step)| (step.as_str(), number)).collect();
     let (mut events, mut deeds, mut conditions) = (Vec::new(), Vec::new(), steps.len()..);
     for entry in &entries {
         let Some(read) = &entry.value else { continue };
         let (at, place) = (instant(time(read)), entry.at("at"));
-        let number = |name: &Option<String>| steps.iter().position(|s| Some(s) == name.as_ref());
+        let number = |name: &Option<String>| name.as_ref().and_then(|name| numbers.get(name.as_str()).copied());
         let after = number(&read.after);
         if let (Some(name), None) = (&read.after, after) {
             let near = did_you_mean(name, &steps.iter().map(String::as_str).collect::<Vec<_>>());
@@ -250,6 +266,9 @@ pub(super) fn events(
                     problems.add(entry.at("program"), what.replace("`latency`", "`sender`"));
                 }
                 let Some(act) = program_action(read, entry, problems) else { continue };
+                if !problems.may_copy(entry.node.length(), found.len(), entry.at("node")) {
+                    continue;
+                }
                 let action = |node| Action::Program { node, program: program.clone(), act: act.clone() };
                 events.extend(found.into_iter().map(|node| event(action(node))));
             }
@@ -359,6 +378,7 @@ fn check_when(entry: &Entry<'_, file::Event>, read: &file::Event, problems: &mut
 pub(super) fn conditions(
     entries: &[Entry<'_, file::Event>],
     nodes: &[&str],
+    patterns: &mut Patterns,
     problems: &mut Problems,
 ) -> Vec<Condition> {
     let mut conditions = Vec::new();
@@ -367,26 +387,57 @@ pub(super) fn conditions(
         let place =
             |key: &str| entry.node.get("when").and_then(|when| when.get(key)).map_or(entry.node.span, |v| v.span);
         let nodes = select(&when.node, nodes, "node", place("node"), problems);
-        let log = regular_expression(&when.log, place("log"), problems);
+        let log = patterns.compile(&when.log, place("log"), problems);
         conditions.extend(log.map(|log| Condition { nodes, log }));
     }
     conditions
 }
 
-/// Compiles a regular expression, in bounded memory; none, with a note, if it is wrong.
-fn regular_expression(written: &str, at: Span, problems: &mut Problems) -> Option<regex::Regex> {
-    let built = regex::RegexBuilder::new(written).size_limit(LARGEST_REGEX).build();
-    let note = |e: regex::Error| {
-        let reason = e.to_string();
-        let reason = reason.lines().last().unwrap_or("").trim_start_matches("error: ");
-        problems.add(at, format!("this is not a regular expression: {reason}; test it with `grep -P`"));
-    };
-    built.map_err(note).ok()
+/// The regular expressions of a file, each of which is compiled once, in bounded memory.
+#[derive(Default)]
+pub(super) struct Patterns {
+    compiled: HashMap<String, Option<regex::Regex>>,
+    /// How many of them are large.
+    large: usize,
+}
+
+impl Patterns {
+    /// A regular expression; none, with a note, if it is wrong.
+    fn compile(&mut self, written: &str, at: Span, problems: &mut Problems) -> Option<regex::Regex> {
+        if let Some(known) = self.compiled.get(written) {
+            return known.clone();
+        }
+        if self.compiled.len() >= PATTERNS {
+            problems.add(at, format!("these are more than {PATTERNS} different regular expressions: write fewer"));
+            return None;
+        }
+        let build = |limit| regex::RegexBuilder::new(written).size_limit(limit).build();
+        let mut built = build(SMALL_PATTERN);
+        if matches!(built, Err(regex::Error::CompiledTooBig(_))) {
+            self.large += 1;
+            if self.large > LARGE_PATTERNS {
+                let what = format!("these are more than {LARGE_PATTERNS} large regular expressions");
+                problems.add(at, what + ": write `[0-9]` for `\\d`, and `[a-z]` for `\\w`, which has all alphabets");
+                self.compiled.insert(written.to_owned(), None);
+                return None;
+            }
+            built = build(LARGEST_PATTERN);
+        }
+        let note = |e: regex::Error| {
+            let reason = e.to_string();
+            let reason = reason.lines().last().unwrap_or("").trim_start_matches("error: ");
+            problems.add(at, format!("this is not a regular expression: {reason}; test it with `grep -P`"));
+        };
+        let built = built.map_err(note).ok();
+        self.compiled.insert(written.to_owned(), built.clone());
+        built
+    }
 }
 
 /// The names of steps, for whose end events may wait.
 pub(super) fn steps(entries: &[Entry<'_, file::Event>], problems: &mut Problems) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
+    let mut known = HashSet::new();
     for entry in entries {
         let Some((name, read)) = entry.value.as_ref().and_then(|read| Some((read.step.as_ref()?, read))) else {
             continue;
@@ -398,7 +449,7 @@ pub(super) fn steps(entries: &[Entry<'_, file::Event>], problems: &mut Problems)
             problems
                 .add(entry.at("as"), "only a program that is started, `run: …`, has an end to wait for: leave it out");
         }
-        if !all.contains(name) {
+        if known.insert(name) {
             all.push(name.clone());
         }
     }
@@ -407,17 +458,28 @@ pub(super) fn steps(entries: &[Entry<'_, file::Event>], problems: &mut Problems)
 
 /// Notes what waits for its own end.
 pub(super) fn check_steps(events: &[(Event, Span)], steps: &[String], problems: &mut Problems) {
-    let begin = |step| events.iter().filter(move |(event, _)| event.step == Some(step));
-    let mut comes = vec![false; steps.len()];
+    // By step, for how many ends its events wait, and which steps have events that wait for its own.
+    let (mut waits, mut waiting) = (vec![0usize; steps.len()], vec![Vec::new(); steps.len()]);
     // Conditions, which are numbered behind the steps, wait for none of them.
-    let waits = |event: &Event, comes: &[bool]| event.after.is_some_and(|other| comes.get(other) == Some(&false));
-    loop {
-        let next = |step: &usize| !comes[*step] && !begin(*step).any(|(event, _)| waits(event, &comes));
-        let Some(step) = (0..steps.len()).find(next) else { break };
-        comes[step] = true;
+    let other = |event: &Event| event.after.filter(|other| *other < steps.len());
+    for (event, _) in events {
+        if let Some((step, other)) = event.step.zip(other(event)) {
+            waits[step] += 1;
+            waiting[other].push(step);
+        }
     }
+    let mut comes = vec![false; steps.len()];
+    let mut next: Vec<usize> = (0..steps.len()).filter(|step| waits[*step] == 0).collect();
+    while let Some(step) = next.pop() {
+        comes[step] = true;
+        for later in std::mem::take(&mut waiting[step]) {
+            waits[later] -= 1;
+            next.extend((waits[later] == 0).then_some(later));
+        }
+    }
+    let stays = |event: &Event| other(event).is_some_and(|other| !comes[other]);
     if let Some(step) = comes.iter().position(|comes| !comes)
-        && let Some((_, place)) = begin(step).find(|(event, _)| waits(event, &comes))
+        && let Some((_, place)) = events.iter().find(|(event, _)| event.step == Some(step) && stays(event))
     {
         problems.add(
             *place,

@@ -39,6 +39,9 @@ pub(super) fn partition(
             }
         }
     }
+    if !problems.may_name(nodes.len(), at) {
+        return None;
+    }
     let of = |group| (0..nodes.len()).filter(|node| group_of[*node] == group).collect::<Vec<_>>();
     let mut groups: Vec<Vec<usize>> = (0..written.len()).map(|number| of(Some(number))).collect();
     if groups.len() == 1 {

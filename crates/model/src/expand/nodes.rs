@@ -91,6 +91,12 @@ pub(super) fn nodes(
             places.push(first..nodes.len());
             continue;
         }
+        let copies = count.filter(|count| !problems.may_copy(entry.node.length(), *count, entry.at("count")));
+        if copies.is_some() {
+            nodes.push(Node { name: format!("{}-1", entry.name()), ..node });
+            places.push(first..nodes.len());
+            continue;
+        }
         for name in expanded(entry.name(), count) {
             if let Some(what) = wrong_node(&name) {
                 problems.add(entry.key_span(), what);
@@ -119,8 +125,8 @@ pub(super) fn nodes(
         }
         after.sort_unstable();
         after.dedup();
-        for place in range.clone() {
-            nodes[place].after.clone_from(&after);
+        if problems.may_name(after.len() * range.len(), entry.at("after")) {
+            range.clone().for_each(|place| nodes[place].after.clone_from(&after));
         }
     }
     ports::that_meet(&entries, problems);

@@ -5,6 +5,9 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd;
 
+/// Families of sockets that a node has.
+const FAMILIES: [i32; 5] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK, libc::AF_PACKET];
+
 /// Tries everything.
 pub fn main() {
     let report = |name: &str, rc: i64| {
@@ -86,11 +89,24 @@ pub fn main() {
         libc::sched_setaffinity(0, size_of_val(&set), &set);
         report("wider affinity", if std::thread::available_parallelism().map_or(0, usize::from) > 1 { 0 } else { -1 });
 
-        report("vsock", libc::socket(libc::AF_VSOCK, libc::SOCK_STREAM, 0).into());
-        // The kernel ignores the upper half of the argument; a filter must, too.
-        let disguised = |family: i64, kind: i32| libc::syscall(libc::SYS_socket, family | (1 << 32), kind, 0);
-        report("vsock, disguised", disguised(libc::AF_VSOCK.into(), libc::SOCK_STREAM));
-        report("qipcrtr, disguised", disguised(42, libc::SOCK_DGRAM));
+        // The kernel looks whether there is such a kind (15), and says EINVAL, before it looks for the family: what
+        // says EAFNOSUPPORT is the filter. It ignores the upper half of the argument, and so must that.
+        let mut pair = [0; 2];
+        for family in (0..64).chain([256 + 1, 1 << 30, i32::MAX, i32::MIN + 1, -1]).filter(|f| !FAMILIES.contains(f)) {
+            report(&format!("family {family}"), libc::socket(family, 15, 0).into());
+            let disguised = i64::from(family as u32) | (1 << 32);
+            report(&format!("family {family}, disguised"), libc::syscall(libc::SYS_socket, disguised, 15, 0));
+            report(&format!("family {family}, a pair"), libc::socketpair(family, 15, 0, pair.as_mut_ptr()).into());
+        }
+        for family in FAMILIES {
+            let made = libc::socket(family, libc::SOCK_DGRAM, 0);
+            assert!(made >= 0, "family {family}: {}", io::Error::last_os_error());
+            libc::close(made);
+        }
+        assert_eq!(libc::socketpair(libc::AF_UNIX, libc::SOCK_STREAM, 0, pair.as_mut_ptr()), 0, "a pair");
+        let terminal = libc::posix_openpt(libc::O_RDWR | libc::O_NOCTTY);
+        assert!(terminal >= 0, "a terminal: {}", io::Error::last_os_error());
+        report("line discipline", libc::ioctl(terminal, libc::TIOCSETD, &13 /* HDLC */).into());
         // The kernel's ciphers, which are all namespaces'.
         let netlink = |protocol: i64| libc::syscall(libc::SYS_socket, libc::AF_NETLINK, libc::SOCK_RAW, protocol);
         report("netlink crypto", netlink(21));
