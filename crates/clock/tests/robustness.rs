@@ -357,6 +357,41 @@ fn a_debugger_can_attach_to_what_runs() {
     assert!(ran.real.as_millis() >= 1000, "{:?}", ran.real);
 }
 
+/// gdb's `checkpoint` has a program fork that it has attached to from outside.
+#[test]
+fn a_debugger_from_outside_goes_on_with_a_copy() {
+    const WAITS: &str = "import sys, time
+print('waits', flush=True)
+while not open(sys.argv[1]).read(): time.sleep(0.02)
+began = time.monotonic(); time.sleep(0.4); print(int((time.monotonic() - began) * 1000), flush=True)";
+    let dir = tempfile::tempdir().unwrap();
+    let (copied, log) = (dir.path().join("copied"), dir.path().join("log"));
+    for tdf in [1, 5] {
+        fs::write(&copied, "").unwrap();
+        let dilation = Dilation::new(&tdf.to_string());
+        let mut command = dilation.command(["/usr/bin/python3", "-c", WAITS, copied.to_str().unwrap()]);
+        let mut child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+        let mut said = std::io::BufReader::new(child.stdout.take().unwrap()).lines();
+        assert_eq!(said.next().unwrap().unwrap(), "waits");
+        let mut gdb = Command::new("gdb");
+        gdb.args(["-q", "-nx", "-batch", "-p", &child.id().to_string()]);
+        let go = format!("shell echo go >{}", copied.display());
+        for command in ["handle SIGSYS nostop noprint pass", "checkpoint", "restart 1", &go, "continue"] {
+            gdb.args(["-ex", command]);
+        }
+        let log_file = fs::File::create(&log).unwrap();
+        let started = std::time::Instant::now();
+        let mut gdb = gdb.stdout(log_file.try_clone().unwrap()).stderr(log_file).spawn().expect("apt install gdb");
+        // The copy's, and then that of the original, which gdb has let go.
+        let waits: Vec<u64> = said.map(|line| line.unwrap().parse().unwrap()).collect();
+        gdb.wait().unwrap();
+        diorama_clock::wait(&mut child).unwrap();
+        let log = fs::read_to_string(&log).unwrap();
+        assert!(waits.len() == 2 && waits.iter().all(|ms| *ms >= 400), "TDF {tdf}: {waits:?}, {log}");
+        assert!(started.elapsed() >= Duration::from_millis(400 * tdf), "TDF {tdf}: {log}");
+    }
+}
+
 #[test]
 fn calls_of_other_machines_are_refused() {
     // The 32-bit gate, by which getpid is 20, and x32's getpid.
