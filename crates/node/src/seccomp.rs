@@ -57,6 +57,7 @@ const FORBIDDEN: [&str; 37] = [
 const ABSENT: [&str; 6] = ["clone3", "io_uring_setup", "io_uring_enter", "io_uring_register", "memfd_secret", "rseq"];
 
 const EAFNOSUPPORT: u32 = libc::EAFNOSUPPORT as u32;
+const ENOMEM: u32 = libc::ENOMEM as u32;
 const EPERM: u32 = libc::EPERM as u32;
 const EPROTONOSUPPORT: u32 = libc::EPROTONOSUPPORT as u32;
 const ENOSYS: u32 = libc::ENOSYS as u32;
@@ -80,6 +81,14 @@ const OUTSIDE_OF_NETLINK: [i32; 5] = [8, 18, 20, 21, 22];
 /// Gives a terminal another line discipline, of which the kernel loads the module likewise. Refused as to users where
 /// `dev.tty.ldisc_autoload` is 0; the one that terminals have needs no call.
 const LINE_DISCIPLINE: i32 = libc::TIOCSETD as i32;
+
+/// Asks for large pages that the host has put aside, which are the machine's and no node's memory: the call, its
+/// argument of flags, and the bit. Refused as on a machine that has put none aside.
+const LARGE_PAGES: [(&str, usize, u64); 3] = [
+    ("mmap", 3, libc::MAP_HUGETLB as u64),
+    ("memfd_create", 1, libc::MFD_HUGETLB as u64),
+    ("shmget", 2, libc::SHM_HUGETLB as u64),
+];
 
 /// Bits of an `int` argument that the kernel looks at. A filter that compared the whole register would be evaded by a
 /// bit in its upper half.
@@ -128,6 +137,11 @@ pub(crate) fn profile() -> LinuxSeccomp {
     for protocol in OUTSIDE_OF_NETLINK {
         let both = vec![value(0, libc::AF_NETLINK), value(2, protocol)];
         syscalls.push(refuse(&["socket"], EPROTONOSUPPORT, Some(both)));
+    }
+    for (call, flags, bit) in LARGE_PAGES {
+        let asks = LinuxSeccompArgBuilder::default().index(flags).value(bit).value_two(bit);
+        let asks = asks.op(LinuxSeccompOperator::ScmpCmpMaskedEq).build().unwrap_or_default();
+        syscalls.push(refuse(&[call], ENOMEM, Some(vec![asks])));
     }
     let mut profile = LinuxSeccomp::default();
     profile.set_default_action(LinuxSeccompAction::ScmpActAllow);

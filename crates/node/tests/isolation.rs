@@ -28,6 +28,8 @@ fn system_calls_that_reach_the_host_are_refused() {
                 assert!(!result.contains("work") && result.contains(".diorama"), "it sees the host: {result}");
             } else if attempt.starts_with("family") {
                 assert_eq!(result, "EAFNOSUPPORT", "{line}");
+            } else if attempt.starts_with("large pages") {
+                assert_eq!(result, "ENOMEM", "{line}");
             } else if attempt.starts_with("netlink") {
                 assert_eq!(result, "EPROTONOSUPPORT", "{line}");
             } else {

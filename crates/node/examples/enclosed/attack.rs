@@ -113,6 +113,13 @@ pub fn main() {
         report("netlink crypto, disguised", netlink(21 | (1 << 32)));
         report("netlink scsi", netlink(18));
 
+        // One in memory alone, which needs no page yet: what refuses it is the filter.
+        report("large pages in a file", libc::memfd_create(c"large".as_ptr(), libc::MFD_HUGETLB).into());
+        let (all, ours) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let large = libc::mmap(std::ptr::null_mut(), 1 << 21, all, ours | libc::MAP_HUGETLB, -1, 0);
+        report("large pages mapped", if large == libc::MAP_FAILED { -1 } else { 0 });
+        report("large pages shared", libc::shmget(libc::IPC_PRIVATE, 1 << 21, libc::SHM_HUGETLB | 0o600).into());
+
         // A process that does not want to be dumped may be traced with CAP_SYS_PTRACE only, even by its parent.
         let mut told = [0; 2];
         assert_eq!(libc::pipe(told.as_mut_ptr()), 0, "a pipe");
@@ -168,6 +175,7 @@ fn errno_name(errno: i32) -> String {
         (libc::EPROTONOSUPPORT, "EPROTONOSUPPORT"),
         (libc::ENOSYS, "ENOSYS"),
         (libc::EINVAL, "EINVAL"),
+        (libc::ENOMEM, "ENOMEM"),
         (libc::EROFS, "EROFS"),
     ];
     known.iter().find(|(n, _)| *n == errno).map_or(errno.to_string(), |(_, name)| name.to_string())
