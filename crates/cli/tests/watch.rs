@@ -134,7 +134,7 @@ fn a_live_run_is_watched_and_goes_on_and_its_verdict_stays() {
     let lab = Lab::new(ECHO);
     let none = lab.diorama(&["watch", "--once"]);
     assert!(none.code == 2 && none.stderr.contains("no run is live"), "{}", none.stderr);
-    let mut run = lab.start(&["run", "lab", "--set", "measure=0s..25s", "--set", "ends={limit: 25s}"]);
+    let mut run = lab.start(&["run", "lab", "--set", "measure=0s..", "--set", "ends={limit: 120s}"]);
     lab.wait_for_event("echo/scaled", "ready");
 
     let columns = |width: &str| {
@@ -150,7 +150,7 @@ fn a_live_run_is_watched_and_goes_on_and_its_verdict_stays() {
     });
     println!("{text}");
     assert!(text.starts_with("echo · scaled · TDF 5 · live\n"), "{text}");
-    assert!(text.contains(" of 25.0 s · ") && text.contains(" of 3 nodes run\n"), "{text}");
+    assert!(text.contains(" of 120.0 s · ") && text.contains(" of 3 nodes run\n"), "{text}");
     assert!(text.contains("verdict: comes at the end") && text.contains("  ready         server"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 110) && !text.contains('\u{1b}'), "{text}");
     let narrow = columns("40");
@@ -202,6 +202,7 @@ fn a_live_run_is_watched_and_goes_on_and_its_verdict_stays() {
     let mut stays = Watched::start(&lab, &["runs/echo/scaled"]);
     stays.wait_for("verdict: comes at the end");
     assert!(run.try_wait().unwrap().is_none(), "nobody who looked has ended it");
+    assert_eq!(lab.diorama(&["event", "echo", "do: end"]).code, 0);
     run.wait().unwrap();
     let verdict = lab.result("echo/scaled").fidelity.verdict;
     stays.wait_for("virtual s in");
