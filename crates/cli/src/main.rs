@@ -19,6 +19,7 @@ mod image;
 mod logs;
 mod map;
 mod new;
+mod observe;
 mod pages;
 mod progress;
 mod ps;
@@ -78,6 +79,8 @@ enum Verb {
     Watch(watch::Args),
     /// Compare two runs, or two folders of runs
     Compare(compare::Args),
+    /// Count the system calls of a program on a plain machine, for `compare`
+    Observe(observe::Args),
     /// Run one command under time dilation
     Dilate(dilate::Args),
     /// Measure how accurate and how fast a mechanism is, here and now
@@ -119,6 +122,7 @@ fn main() -> ExitCode {
         Verb::Events(args) => events::main(args),
         Verb::Watch(args) => watch::main(args),
         Verb::Compare(args) => compare::main(args),
+        Verb::Observe(args) => observe::main(args),
         Verb::Dilate(args) => dilate::main(args),
         Verb::Bench(args) => bench::main(args),
         Verb::Doctor(args) => doctor::main(args),

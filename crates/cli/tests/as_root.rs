@@ -14,6 +14,7 @@ mod many;
 mod monitor;
 mod new;
 mod nothing_left;
+mod observe;
 mod ports;
 mod power;
 mod queues;

@@ -40,6 +40,10 @@ pub use settings::{Untrue, UntrueSetting};
 pub use supervise::{Ended, Reaper};
 pub use virtual_cpu::VirtualCpu;
 
+/// The upper half of the addresses of the image that is put into programs: what calls the kernel from there does so for
+/// dilation.
+pub const IMAGE_UPPER_HALF: u32 = layout::ADDRESS_HIGH as u32;
+
 /// Constants of `guest/layout.h`.
 mod layout {
     include!(concat!(env!("OUT_DIR"), "/layout.rs"));

@@ -3,11 +3,13 @@
 //!
 //! Mechanisms know nothing of one another and checks nothing of mechanisms, so what they all speak of lies below them.
 
+mod calls;
 mod core;
 mod disk;
 mod host_findings;
 mod tcp;
 
+pub use self::calls::{CallUse, NodeCalls, ProgramCalls, Step};
 pub use self::core::{CoreTicks, CoreWork, CpuSample, NodeUse, Speed, Staleness};
 pub use disk::{Answered, DiskCounters, lateness_limit};
 pub use host_findings::{ForeignThread, UntrueSetting};

@@ -5,6 +5,7 @@
 //! behind the interface of `site`. This one only joins them.
 
 mod load;
+pub mod observe;
 mod start;
 
 pub use dilate;

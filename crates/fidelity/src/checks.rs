@@ -9,6 +9,7 @@ mod disk;
 mod emulator;
 mod foreign;
 mod monitor;
+mod observation;
 mod settings;
 mod speed;
 mod timers;
@@ -28,7 +29,7 @@ use crate::findings::{Finding, Findings};
 type Named = (CheckName, fn(&Evidence) -> Judgement);
 
 /// All checks, in the order in which they are recorded.
-const CHECKS: [Named; 15] = [
+const CHECKS: [Named; 16] = [
     (CheckName::EmulatorLateness, emulator::lateness),
     (CheckName::RingDrops, emulator::drops),
     (CheckName::ClockRate, |e| clock::clock_rate(&e.clock)),
@@ -42,6 +43,7 @@ const CHECKS: [Named; 15] = [
     (CheckName::ForeignLoadNodes, |e| foreign::foreign_load_nodes(e.observations, e.pace)),
     (CheckName::ForeignLoadHarness, |e| foreign::foreign_load_harness(e.observations.foreign_harness.as_ref())),
     (CheckName::Monitor, |e| monitor::monitor(e.monitoring)),
+    (CheckName::Observation, |e| observation::observation(e.observation)),
     (CheckName::KernelTimers, |e| {
         timers::kernel_timers(&e.observations.tcp, e.tdf, e.scaled, e.observations.looks_per_s())
     }),

@@ -489,6 +489,7 @@ fn judged_when(
     seen: &Observations,
 ) -> record::Fidelity {
     let findings = judge(&Evidence {
+        observation: None,
         tdf: tdf(TEN),
         lateness,
         unseen,
@@ -541,6 +542,7 @@ fn a_quiet_run_is_trustworthy_and_one_that_lacked_work_is_suspect() {
         "foreign-load-nodes",
         "foreign-load-harness",
         "monitor",
+        "observation",
         "kernel-timers",
         "kernel-settings",
         "caches",

@@ -7,13 +7,15 @@
 //! says.
 
 mod bounds;
+mod calls;
 mod difference;
 mod nodes;
 
 pub use bounds::{Bound, Statistic};
+pub use calls::{CallComparison, LIGHTEST, ProgramComparison, StepComparison};
 pub use difference::{Difference, Says};
 pub use nodes::{NodeComparison, busiest};
-use record::{Intervals, Run, Series, Summary, Verdict};
+use record::{Intervals, Run, Series, Summary, Variant, Verdict};
 use serde::Serialize;
 
 use crate::accuracy::{accuracy, asked};
@@ -33,6 +35,8 @@ pub struct Comparison {
     pub metrics: Vec<MetricComparison>,
     /// In the order of the base's nodes.
     pub nodes: Vec<NodeComparison>,
+    /// Programs whose system calls both counted, those first that differ most.
+    pub programs: Vec<ProgramComparison>,
     /// Of base and other; suspect if any of their runs is.
     pub verdicts: [Verdict; 2],
     /// How many pairs of runs were compared.
@@ -147,13 +151,15 @@ impl<T> Default for ByStatistic<T> {
 /// Compares `other` with `base`.
 pub fn compare(base: &Series, other: &Series, bounds: &[Bound]) -> Result<Comparison, Incomparable> {
     let pairs = pair(base, other)?;
-    let metrics = base.first().result.metrics.keys();
+    let measured = |name: &&String| other.first().result.metrics.contains_key(*name);
+    let metrics = base.first().result.metrics.keys().filter(measured);
     let metrics: Vec<_> = metrics.map(|name| compare_metric(base, other, &pairs, name, bounds)).collect();
     let suspect = [base, other].into_iter().flat_map(|series| series.runs.values()).filter_map(suspect).collect();
     Ok(Comparison {
         within: metrics.iter().all(|m| m.outside.is_empty()),
         metrics,
         nodes: nodes::compare(&pairs),
+        programs: calls::compare(&all(base), &all(other)),
         verdicts: [base.verdict(), other.verdict()],
         pairs: pairs.len(),
         suspect,
@@ -161,11 +167,26 @@ pub fn compare(base: &Series, other: &Series, bounds: &[Bound]) -> Result<Compar
     })
 }
 
-/// The runs that belong together; all of them measure the same things.
+fn all(series: &Series) -> Vec<&Run> {
+    series.runs.values().collect()
+}
+
+/// The runs that belong together; all of them measure the same things. A program on a plain machine measures nothing,
+/// and may be beside any run.
 fn pair<'a>(base: &'a Series, other: &'a Series) -> Result<Vec<(&'a Run, &'a Run)>, Incomparable> {
     let [b, o] = [base, other].map(|s| s.path.display());
     let [first, second] = [base, other].map(|s| &s.first().result);
     let apart = |what: String| Err(Incomparable(what));
+    let is_plain = |series: &Series| series.first().result.variant == Variant::Observed;
+    if is_plain(base) || is_plain(other) {
+        if base.first().calls.is_empty() || other.first().calls.is_empty() {
+            return apart(format!(
+                "{b} or {o} has no system calls, and without an experiment nothing else can be compared: write \
+                 `observe: {{ calls: true }}` at the node, and run it again"
+            ));
+        }
+        return Ok(base.runs.values().zip(other.runs.values()).collect());
+    }
     if first.experiment != second.experiment {
         return apart(format!(
             "{b} is a run of `{}` and {o} one of `{}`: only runs of one experiment can be compared",
@@ -198,7 +219,7 @@ fn pair<'a>(base: &'a Series, other: &'a Series) -> Result<Vec<(&'a Run, &'a Run
             return apart(format!("{dir} has a metric `{name}`, {b} has not"));
         }
     }
-    if first.metrics.is_empty() {
+    if first.metrics.is_empty() && (base.first().calls.is_empty() || other.first().calls.is_empty()) {
         return apart(format!("{b} has no metrics, so there is nothing to compare: name some in the experiment"));
     }
     Ok(pairs)

@@ -47,6 +47,8 @@ pub struct Evidence<'a> {
     pub untrue_settings: Option<&'a [UntrueSetting]>,
     /// Costs of looking at the nodes again and again, if somebody did.
     pub monitoring: Option<&'a Monitoring>,
+    /// The counting of system calls; `None` if nobody's were.
+    pub observation: Option<&'a Observation>,
     /// How busy the emulator was, interval by interval.
     pub loads: &'a [LoadInterval],
     /// Which of TCP's time-outs were scaled in every node.
@@ -89,6 +91,28 @@ pub struct Monitoring {
     pub coarser: Option<(f64, f64)>,
     /// At which virtual s they ended before the run did, and why.
     pub ended: Option<(f64, String)>,
+}
+
+/// The counting of nodes' system calls, and what it has cost them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Observation {
+    /// The nodes whose calls were counted; or why they were not.
+    pub nodes: Result<Vec<ObservedNode>, String>,
+    /// CPU time of a core that each call took more, in real s; `None` if it is not known.
+    pub for_each_s: Option<f64>,
+    /// How many threads and steps were left out, for want of memory.
+    pub uncounted: u64,
+}
+
+/// A node whose system calls were counted.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ObservedNode {
+    /// Its name.
+    pub node: String,
+    /// How many calls it made.
+    pub calls: u64,
+    /// CPU time of its programs, with what counting took, in s of a core of this machine.
+    pub cpu_s: f64,
 }
 
 /// That memory which nobody uses is paged out after real times, under dilation.

@@ -92,6 +92,7 @@ pub fn resource(check: CheckName) -> &'static str {
         | CheckName::CoreSpeed
         | CheckName::ClockLead
         | CheckName::Steal
+        | CheckName::Observation
         | CheckName::ForeignLoadNodes => "the nodes' core",
         CheckName::Caches => "the nodes' core's caches",
         CheckName::ClockRate => "the machine's clock",

@@ -1,6 +1,7 @@
 //! The site in this process: this machine's part of a run.
 
 mod background;
+mod calls;
 mod captures;
 mod clock;
 mod command;
@@ -39,6 +40,7 @@ use site::{
     ProgramChange, Root, Sample, Setup, SpeedSeen, Start, Stop, Suspended, Timeline, Visits, Written, Zero,
 };
 
+use self::calls::{CallCounts, LoadedCalls};
 use self::captures::Captures;
 use self::clock::Dilation;
 use self::counters::{Counters, Last};
@@ -70,6 +72,8 @@ pub struct LocalSite {
     off: BTreeSet<NodeIndex>,
     /// Whether the nodes have their limits.
     is_limited: bool,
+    /// Counters of system calls, from then on until the clock starts.
+    loaded_calls: Option<LoadedCalls>,
     /// Whether the nodes' files are to be kept.
     keeps: bool,
 }
@@ -115,6 +119,7 @@ impl Prepared {
 struct Counting {
     captures: Captures,
     monitor: Option<Monitor>,
+    calls: Option<CallCounts>,
     counters: Counters,
 }
 
@@ -136,6 +141,7 @@ impl LocalSite {
             events: Events::new(),
             off: BTreeSet::new(),
             is_limited: false,
+            loaded_calls: None,
             keeps: false,
         }
     }
@@ -301,9 +307,10 @@ impl LocalSite {
         let prepared = there(self.prepared.as_mut())?;
         let not_applied = prepared.network.not_applied().to_vec();
         let disks = prepared.disks.as_ref().map(NodeDisks::conditions);
-        let Prepared { shares, enclosure, idle_memory, .. } = prepared;
+        let Prepared { shares, enclosure, idle_memory, setup, .. } = prepared;
         // Idle memory last: the kernel may not have changed that yet, and does so meanwhile.
         let conditions = shares.apply(enclosure)?;
+        self.loaded_calls = LoadedCalls::load(setup, shares);
         self.is_limited = true;
         Ok(Conditions { not_applied, disks, idle_memory: idle_memory.conditions(), ..conditions })
     }
@@ -329,7 +336,8 @@ impl LocalSite {
         prepared.network.start_series(timeline);
         let monitor = Some(Monitor::begin(prepared, &place.results, timeline)?);
         let counters = Counters::begin(prepared, &place.registration)?;
-        self.counting = Some(Counting { captures, monitor, counters });
+        let calls = self.loaded_calls.take().map(|calls| calls.begin(timeline)).transpose()?;
+        self.counting = Some(Counting { captures, monitor, calls, counters });
         Ok(zero)
     }
 
@@ -442,8 +450,9 @@ impl LocalSite {
     fn finish(&mut self) -> Result<Closing> {
         let network = self.prepared()?.network.end_series();
         let sample = network.and_then(|network| self.sample_with(network)).map_err(site::Error::from);
-        let monitor = there(self.counting.as_mut())?.monitor.take();
-        let monitored = monitor.map(Monitor::finish).unwrap_or_default();
+        let counting = there(self.counting.as_mut())?;
+        let monitored = counting.monitor.take().map(Monitor::finish).unwrap_or_default();
+        let calls = counting.calls.take().and_then(CallCounts::finish);
         // The kernel takes its time for that, and nothing that counts happens any more.
         there(self.prepared.as_mut())?.idle_memory.begin_to_restore();
         // Reads from now on are of results.
@@ -460,7 +469,7 @@ impl LocalSite {
         let prepared = self.prepared()?;
         let recordings = captures.finish(&prepared.network).map_err(site::Error::from);
         let Last { clock_error_ppm, caches } = counters.finish(prepared.setup.tdf);
-        Ok(Closing { sample, clock_error_ppm, caches, injections, recordings, monitored })
+        Ok(Closing { sample, clock_error_ppm, caches, injections, recordings, monitored, calls })
     }
 
     fn collect(&mut self) -> Result<Collected> {

@@ -187,6 +187,8 @@ pub struct Node {
     pub clock: Option<ClockOff>,
     /// Whether rdtsc and rdtscp show virtual time in it; else they count on in real time.
     pub dilated_tsc: bool,
+    /// Whether the system calls of its programs are counted.
+    pub observes_calls: bool,
     /// The file and the line, counted from 1, that describe it; none if an override does.
     pub place: Option<(String, usize)>,
     /// Programs that run beside its own from its start on, each time that it starts.

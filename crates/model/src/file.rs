@@ -263,6 +263,17 @@ pub(crate) struct Node {
     pub(crate) clock: Option<Clock>,
     /// Readings of rdtsc and rdtscp in it: `native`, real time, or `dilated`, virtual time, at a cost
     pub(crate) tsc: Option<Tsc>,
+    /// Counters of its programs, for `compare`
+    pub(crate) observe: Option<Observe>,
+}
+
+/// Counters of a node's programs during the run
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Observe {
+    /// Whether their system calls are; without it false
+    #[serde(default)]
+    pub(crate) calls: bool,
 }
 
 /// How the date of a node is off against the others'

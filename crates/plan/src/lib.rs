@@ -86,7 +86,7 @@ impl DerefMut for Plan {
 fn dilates(variant: Variant) -> bool {
     match variant {
         Variant::Scaled | Variant::Baseline => true,
-        Variant::Naive | Variant::Native => false,
+        Variant::Naive | Variant::Native | Variant::Observed => false,
     }
 }
 
@@ -106,7 +106,7 @@ impl Plan {
         let scaled_tdf = tdf.unwrap_or(experiment.tdf);
         let (clock_tdf, share_tdf) = match variant {
             Variant::Scaled => (scaled_tdf, scaled_tdf),
-            Variant::Baseline | Variant::Native => (Tdf::ONE, Tdf::ONE),
+            Variant::Baseline | Variant::Native | Variant::Observed => (Tdf::ONE, Tdf::ONE),
             Variant::Naive => (Tdf::ONE, scaled_tdf),
         };
         let cpus = sharing::cpus(experiment, reference)?;
@@ -305,6 +305,7 @@ impl Plan {
             memory_bytes: planned.memory_bytes,
             cpu_clock_divisor: planned.cpu_clock_divisor,
             dilated_tsc: node.dilated_tsc,
+            observes_calls: node.observes_calls,
             congestion: planned.congestion,
             disk: experiment.machines[node.machine].disk.as_ref().map(|disk| disk.parameters.clone()),
             durable: experiment.machines[node.machine].disk.as_ref().is_some_and(|disk| disk.durable),

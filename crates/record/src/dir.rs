@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use counters::NodeCalls;
 use host::beneath::Dir;
 use serde::{Deserialize, Serialize};
 
@@ -30,9 +31,21 @@ pub(crate) const SPEED: &str = "speed.csv";
 pub(crate) const DISKS: &str = "disks.csv";
 pub(crate) const NODE_INTERVALS: &str = "nodes.csv";
 const NODES: &str = "nodes";
+const CALLS: &str = "calls.json";
 const CAPTURES: &str = "captures";
 /// A run directory of its own.
 const CONFIRMATION: &str = "confirm";
+
+/// The version of `calls.json`.
+const CALLS_VERSION: u32 = 1;
+
+/// `calls.json`.
+#[derive(Serialize, Deserialize)]
+struct Calls {
+    version: u32,
+    #[serde(flatten)]
+    calls: NodeCalls,
+}
 
 /// A run directory. Nothing is read or written before it is asked for, and no symbolic link below it is followed.
 #[derive(Clone, Debug)]
@@ -270,6 +283,29 @@ impl RunDir {
         Ok(NodeLog::begin(path, file, limit))
     }
 
+    /// The system calls of a node's programs, `nodes/NODE/calls.json`; `None` if they were not counted.
+    pub fn calls(&self, node: &str) -> Result<Option<NodeCalls>> {
+        let path = self.path.join(calls_file(node));
+        let Some(text) = self.read_if_there(&path)? else { return Ok(None) };
+        let calls: Calls = serde_json::from_slice(&text).map_err(|e| {
+            Error::input(&path, format!("system calls cannot be read: {e}: a run of diorama writes them"))
+        })?;
+        match calls.version {
+            CALLS_VERSION => Ok(Some(calls.calls)),
+            other => {
+                let what = format!("calls of version {other}, and this diorama reads {CALLS_VERSION}: run it again");
+                Err(Error::input(&path, what))
+            }
+        }
+    }
+
+    /// Writes them.
+    pub fn write_calls(&self, node: &str, calls: NodeCalls) -> Result<()> {
+        let calls = Calls { version: CALLS_VERSION, calls };
+        let text = serde_json::to_string(&calls).expect("maps with text for keys, and numbers");
+        self.write(&calls_file(node).to_string_lossy(), text + "\n").map(|_| ())
+    }
+
     /// The nodes that have logs, in the order of their names.
     pub fn logged_nodes(&self) -> Result<Vec<String>> {
         let not_a_run = |e: io::Error| Error::input(&self.path, format!("not a run directory: {e}"));
@@ -385,6 +421,10 @@ fn sample_file(metric: &str) -> PathBuf {
 /// Likewise.
 fn log_file(node: &str, stream: LogStream) -> PathBuf {
     Path::new(NODES).join(node).join(stream.file())
+}
+
+fn calls_file(node: &str) -> PathBuf {
+    Path::new(NODES).join(node).join(CALLS)
 }
 
 /// Where a file is while it is made.

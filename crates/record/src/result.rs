@@ -22,6 +22,8 @@ pub enum Variant {
     Naive,
     /// TDF 1, every node with whole cores of its own and the kernel's own clock.
     Native,
+    /// None of an experiment: a program on a plain machine (`diorama observe`).
+    Observed,
 }
 
 impl Variant {
@@ -32,6 +34,7 @@ impl Variant {
             Variant::Baseline => "baseline",
             Variant::Naive => "naive",
             Variant::Native => "native",
+            Variant::Observed => "observed",
         }
     }
 }
@@ -213,6 +216,8 @@ pub enum CheckName {
     ForeignLoadHarness,
     /// The use of the harness core by looks at the nodes.
     Monitor,
+    /// The use of nodes' CPU by counting their system calls.
+    Observation,
     /// Timers of the kernel's TCP that tick in real time and fired.
     KernelTimers,
     /// Settings of the kernel that programs made and that count in real time.
@@ -238,6 +243,7 @@ impl CheckName {
             CheckName::ForeignLoadNodes => "foreign-load-nodes",
             CheckName::ForeignLoadHarness => "foreign-load-harness",
             CheckName::Monitor => "monitor",
+            CheckName::Observation => "observation",
             CheckName::KernelTimers => "kernel-timers",
             CheckName::KernelSettings => "kernel-settings",
             CheckName::Caches => "caches",

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use counters::NodeCalls;
 use host::beneath::Dir;
 use indexmap::IndexMap;
 
@@ -21,6 +22,8 @@ pub struct Run {
     pub result: RunResult,
     /// In the order of `result.metrics`.
     pub samples: IndexMap<String, Samples>,
+    /// The system calls of those nodes of which they were counted.
+    pub calls: IndexMap<String, NodeCalls>,
 }
 
 impl Run {
@@ -46,7 +49,11 @@ impl Run {
             }
             samples.insert(name.clone(), values);
         }
-        Ok(Run { dir: dir.path().to_owned(), result, samples })
+        let mut calls = IndexMap::new();
+        for node in result.nodes.keys() {
+            calls.extend(dir.calls(node)?.map(|of_node| (node.clone(), of_node)));
+        }
+        Ok(Run { dir: dir.path().to_owned(), result, samples, calls })
     }
 }
 

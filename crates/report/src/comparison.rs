@@ -2,6 +2,7 @@
 
 mod page;
 mod profiles;
+mod programs;
 mod table;
 
 use std::path::Path;

@@ -26,7 +26,8 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("disk", &["scale"]),
     ("device", &["scale", "counters", "host", "disk"]),
     ("node", &["scale", "host"]),
-    ("record", &["scale", "host"]),
+    ("observe", &["scale", "counters", "host", "bpf-build"]),
+    ("record", &["scale", "counters", "host"]),
     ("fidelity", &["record", "scale", "counters"]),
     ("report", &["record", "fidelity", "scale"]),
     ("site", &["scale", "counters", "record", "host", "net", "cpu", "disk", "device", "node", "guest"]),
@@ -42,11 +43,11 @@ const ROOMS: &[(&str, &[&str])] = &[
         "machine",
         &[
             "scale", "counters", "model", "host", "clock", "net", "tcp", "cpu", "disk", "device", "node", "guest",
-            "record", "fidelity", "traffic", "barrier", "site", "plan",
+            "observe", "record", "fidelity", "traffic", "barrier", "site", "plan",
         ],
     ),
     ("dilate", &["scale", "host", "clock", "cpu", "machine"]),
-    ("engine", &["scale", "model", "ns", "host", "record", "site", "plan", "run", "machine", "dilate"]),
+    ("engine", &["scale", "model", "ns", "host", "observe", "record", "site", "plan", "run", "machine", "dilate"]),
     (
         "bench",
         &[

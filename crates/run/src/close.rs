@@ -1,10 +1,11 @@
 //! The end of counting: what was counted last, and the checks of all of it.
 
+use fidelity::evidence::{Observation, ObservedNode};
 use fidelity::findings::Findings;
 use host::warn;
 use scale::{RealDuration, RealInstant};
 use serde_json::json;
-use site::{Closing, Injections, Monitored, Recording, Sample};
+use site::{Closing, CountedCalls, Injections, Monitored, Recording, Sample};
 
 use crate::error::Error;
 use crate::links::PipeSums;
@@ -51,17 +52,23 @@ impl Run<'_> {
                 return closed;
             }
         };
-        let Closing { sample, clock_error_ppm, caches, injections, recordings, monitored } = closing;
+        let Closing { sample, clock_error_ppm, caches, injections, recordings, monitored, calls } = closing;
         if let Some(Injections { dilated, refused, .. }) = &injections {
             let detail = json!({ "programs_dilated": dilated, "programs_refused": refused });
             self.record(end.at, "end", None, detail);
         }
         self.note_monitored(end.at, &monitored);
+        let observation = calls.map(|calls| self.keep_calls(end, calls));
         let judged = sample.map_err(Error::from).and_then(|sample| {
             self.note_lost_cores(&sample);
             results::write_pipes(self.dir, &sample.network)?;
-            let told =
-                Told { clock_error_ppm, caches: &caches, injections: injections.as_ref(), monitored: &monitored };
+            let told = Told {
+                clock_error_ppm,
+                caches: &caches,
+                injections: injections.as_ref(),
+                monitored: &monitored,
+                observation: observation.as_ref(),
+            };
             self.observer.finish(&self.plan, sample, told)
         });
         self.keep_speed(end.at);
@@ -90,6 +97,36 @@ impl Run<'_> {
             warn(format_args!("nodes.csv ends at {:.3} virtual s: {why}", at.as_secs_f64()));
             self.record(end, "monitor-ended", None, json!({ "at_s": at.as_secs_f64(), "because": why }));
         }
+    }
+
+    /// Writes the system calls of nodes to the run directory, and says what it took to count them. A run does not fail
+    /// where they cannot be counted; that they cannot be written breaks it, as with all results.
+    fn keep_calls(&mut self, end: &mut End, counted: CountedCalls) -> Observation {
+        let CountedCalls { nodes, for_each } = counted;
+        let for_each_s = for_each.map(RealDuration::as_secs_f64);
+        let nodes = match nodes {
+            Ok(nodes) => nodes,
+            Err(because) => {
+                warn(format_args!("{because}; so the run has no `calls.json`"));
+                self.record(end.at, "calls-uncounted", None, json!({ "because": because }));
+                return Observation { nodes: Err(because), for_each_s, uncounted: 0 };
+            }
+        };
+        let uncounted = nodes.first().map_or(0, |(_, calls)| calls.uncounted);
+        let mut seen = Vec::with_capacity(nodes.len());
+        for (node, calls) in nodes {
+            let name = self.experiment.nodes[node].name.clone();
+            let programs = &calls.programs;
+            seen.push(ObservedNode {
+                node: name.clone(),
+                calls: programs.iter().flat_map(|program| &program.calls).map(|call| call.made).sum(),
+                cpu_s: programs.iter().map(|program| program.cpu_real_ns.as_secs_f64()).sum(),
+            });
+            if let Err(e) = self.dir.write_calls(&name, calls) {
+                end.breaks(Error::from(e));
+            }
+        }
+        Observation { nodes: Ok(seen), for_each_s, uncounted }
     }
 
     /// Keeps what the core did, for the runs after this one. A run does not fail for that.

@@ -9,7 +9,7 @@ use fidelity::core_speed::SpeedSeries;
 use fidelity::counters::{CoreCounters, CoreWork, NodeCounters, Snapshot};
 use fidelity::emulator_load::{EmulatorCounters, EmulatorLoad};
 use fidelity::evidence::{
-    ClockRate, Crossings, Evidence, GoesInRealTime, Monitoring, Pace, ScaledTimers, Sharing, Spread,
+    ClockRate, Crossings, Evidence, GoesInRealTime, Monitoring, Observation, Pace, ScaledTimers, Sharing, Spread,
 };
 use fidelity::monitor::Monitor;
 use fidelity::observations::Entitled;
@@ -33,6 +33,7 @@ pub struct Told<'a> {
     pub caches: &'a [(usize, Staleness)],
     pub injections: Option<&'a Injections>,
     pub monitored: &'a Monitored,
+    pub observation: Option<&'a Observation>,
 }
 
 /// The observer of one run.
@@ -122,7 +123,7 @@ impl Observer {
 
     /// Adds the last that was counted, and makes the checks.
     pub fn finish(&mut self, plan: &Plan, sample: Sample, told: Told<'_>) -> Result<Judged> {
-        let Told { clock_error_ppm, caches, injections, monitored } = told;
+        let Told { clock_error_ppm, caches, injections, monitored, observation } = told;
         let monitoring = monitoring(monitored);
         let lateness = sample.network.lateness.clone();
         let crossings = sample.network.clocks.as_ref().map(crossings);
@@ -174,6 +175,7 @@ impl Observer {
             }),
             untrue_settings: injections.map(|made| made.untrue_settings.as_slice()),
             monitoring: monitoring.as_ref(),
+            observation,
             loads: &loads,
             scaled: ScaledTimers {
                 rto_min: !conditions.not_applied.iter().any(|n| n.setting.contains("rto_min")),

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use counters::{CoreTicks, CpuSample, DiskCounters, ForeignThread, Speed, Staleness, TcpCounters, UntrueSetting};
+use counters::{
+    CoreTicks, CpuSample, DiskCounters, ForeignThread, NodeCalls, Speed, Staleness, TcpCounters, UntrueSetting,
+};
 use net::Observation;
 use record::LogStream;
 use scale::{RealDuration, VirtualDuration, VirtualInstant};
@@ -57,6 +59,17 @@ pub struct Closing {
     pub recordings: Result<Vec<Recording>, Error>,
     /// How it went to write down what nodes use.
     pub monitored: Monitored,
+    /// The system calls of those nodes of which they are counted; `None` if they are of none.
+    pub calls: Option<CountedCalls>,
+}
+
+/// System calls that were counted, and what that has cost.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CountedCalls {
+    /// By node; or why nothing is known of them.
+    pub nodes: Result<Vec<(NodeIndex, NodeCalls)>, String>,
+    /// CPU time of a core for each call, as it was tried; `None` if nothing could be counted.
+    pub for_each: Option<RealDuration>,
 }
 
 /// How the series went of what nodes use of their machines, and what it has cost.

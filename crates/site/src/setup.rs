@@ -118,6 +118,9 @@ pub struct NodeSetup {
     pub cpu_clock_divisor: f64,
     /// Whether rdtsc and rdtscp show virtual time in it.
     pub dilated_tsc: bool,
+    /// Whether the system calls of its programs are counted.
+    #[serde(default)]
+    pub observes_calls: bool,
     /// Its TCP's congestion control.
     pub congestion: Congestion,
     /// The disk that holds what it writes; none: that takes the machine's time.

@@ -72,7 +72,7 @@ fn turns(extent: Extent) -> Vec<Turn> {
 /// How long a run of this variant takes, in real seconds: five virtual ones, and what is needed before and after them.
 fn expected(variant: Variant) -> u64 {
     match variant {
-        Variant::Baseline | Variant::Native => 8,
+        Variant::Baseline | Variant::Native | Variant::Observed => 8,
         Variant::Scaled => 53,
         // It has a tenth of the CPU for the same work.
         Variant::Naive => 20,

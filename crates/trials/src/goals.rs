@@ -189,7 +189,16 @@ mod tests {
         };
         let verdicts = [Verdict::Trustworthy; 2];
         let (metrics, nodes) = (vec![metric], vec![]);
-        Comparison { within: true, metrics, nodes, verdicts, pairs: 1, suspect: vec![], notes: vec![] }
+        Comparison {
+            within: true,
+            metrics,
+            nodes,
+            programs: vec![],
+            verdicts,
+            pairs: 1,
+            suspect: vec![],
+            notes: vec![],
+        }
     }
 
     #[test]

@@ -64,6 +64,7 @@ fn words(check: CheckName) -> &'static str {
         CheckName::ForeignLoadNodes => "others used the nodes' core",
         CheckName::ForeignLoadHarness => "others used the harness core",
         CheckName::Monitor => "nodes were looked at too often",
+        CheckName::Observation => "counting calls took CPU time",
         CheckName::KernelTimers => "timers in real time fired",
         CheckName::KernelSettings => "programs set times in real time",
         CheckName::Caches => "caches were cold each slice",

@@ -233,6 +233,7 @@ mod tests {
             within: true,
             metrics: vec![metric("requests"), metric("latency")],
             nodes: vec![],
+            programs: vec![],
             verdicts: [Verdict::Trustworthy; 2],
             pairs: 1,
             suspect: vec![],

@@ -17,6 +17,7 @@ const PAGES: &[(&str, &str)] = pages![
     "results.md",
     "fidelity.md",
     "compare.md",
+    "observe.md",
     "words.md",
     "disk-models.md",
     "bench.md",

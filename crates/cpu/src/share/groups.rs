@@ -153,6 +153,11 @@ impl CpuGroups {
         self.layout.container(node)
     }
 
+    /// The number by which the kernel knows a node's group in the hierarchy that divides CPU time.
+    pub fn number_of(&self, node: &str) -> Result<u64, Error> {
+        Ok(self.layout.node(node).number()?)
+    }
+
     /// The container's group as OCI's `cgroupsPath`. The runtime may remove and make it again.
     pub fn container_path(&self, node: &str) -> String {
         self.layout.container_path(node)

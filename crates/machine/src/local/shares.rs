@@ -41,6 +41,11 @@ impl Shares {
         self.groups.container_path(node)
     }
 
+    /// The number of a node's control group in the hierarchy that divides CPU time.
+    pub fn group_number(&self, node: &str) -> Result<u64> {
+        Ok(self.groups.number_of(node)?)
+    }
+
     /// Calibrates the cores and applies the limits. Conditions are those of the CPU; others are to be
     /// filled in.
     pub fn apply(&mut self, enclosure: &Enclosure) -> Result<Conditions> {

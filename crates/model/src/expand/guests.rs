@@ -12,7 +12,7 @@ use crate::paths;
 use crate::tree::{Span, Value, shorten};
 
 /// The keys of a node that are about a program, and not about a machine.
-const OF_PROGRAMS: [(&str, &str); 9] = [
+const OF_PROGRAMS: [(&str, &str); 10] = [
     ("run", "write either of them"),
     ("root", "its files are on its `disk`, or in its `initrd`"),
     ("env", "its kernel has a `cmdline`"),
@@ -22,6 +22,7 @@ const OF_PROGRAMS: [(&str, &str); 9] = [
     ("tsc", "its counter of cycles is hidden from it"),
     ("ports", "they lead to containers only"),
     ("clock", "its clock is the machine's own"),
+    ("observe", "its programs call its own kernel"),
 ];
 
 /// The length of a kernel's command line that every architecture takes.

@@ -227,6 +227,7 @@ fn node(entry: &Entry<'_, file::Node>, machines: &[(Machine, bool)], dir: &Path,
         files: Vec::new(),
         clock: None,
         dilated_tsc: false,
+        observes_calls: false,
         place: problems.line(entry.key_span()),
         beside: Vec::new(),
     };
@@ -289,6 +290,7 @@ fn node(entry: &Entry<'_, file::Node>, machines: &[(Machine, bool)], dir: &Path,
     });
     ports::ports(entry, read, &mut node, problems);
     node.dilated_tsc = matches!(read.tsc, Some(file::Tsc::Dilated));
+    node.observes_calls = read.observe.is_some_and(|observe| observe.calls);
     if let Some(ready) = &read.ready {
         node.ready = self::ready(ready, entry, problems);
     }

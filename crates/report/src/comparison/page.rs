@@ -5,9 +5,9 @@ use std::fmt::Write;
 use fidelity::compare::{Comparison, Statistic, busiest};
 use record::{Series, Verdict};
 
-use super::labels;
 use super::profiles::{Profile, metric_over_time, of_links, of_nodes};
 use super::table::knows_differences;
+use super::{labels, programs};
 use crate::distribution;
 use crate::error::Error;
 use crate::numbers::{difference, error, measured, with_interval};
@@ -58,6 +58,9 @@ pub(super) fn page_of(base: &Series, others: &[(&Series, &Comparison)]) -> Resul
     body += &cpu(&labels, others);
     body += &of_nodes(&labels, &profiles);
     body += &of_links(&labels, &profiles);
+    for (label, (_, comparison)) in labels[1..].iter().zip(others) {
+        body += &programs::sections([&labels[0], label], &comparison.programs);
+    }
     body += "<h2>Whether to trust it</h2>\n";
     for (label, series) in labels.iter().zip(&all) {
         for run in series.runs.values() {

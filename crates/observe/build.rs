@@ -1,0 +1,5 @@
+//! Compiles the BPF program.
+
+fn main() {
+    bpf_build::compile(&["calls"]);
+}
