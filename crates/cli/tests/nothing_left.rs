@@ -19,7 +19,7 @@ fn send(run: &Child, signal: Signal) {
 }
 
 /// Whether a program has a handler for a signal.
-fn hears(run: &Child, signal: Signal) -> bool {
+pub fn hears(run: &Child, signal: Signal) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{}/status", run.id())).unwrap_or_default();
     let caught = status.lines().find_map(|l| l.strip_prefix("SigCgt:")).unwrap_or("0");
     u64::from_str_radix(caught.trim(), 16).unwrap() & 1 << (signal.as_raw() - 1) != 0

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use record::RunDir;
+use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{Lab, left_behind};
+use crate::nothing_left::hears;
+use crate::support::{Lab, PATIENCE, left_behind, wait_until};
 
 /// Reads 8 KiB in pieces, writes 100 bytes, sleeps and polls, 300 times.
 const PROGRAM: &str = r#"
@@ -131,6 +133,12 @@ fn a_process_that_is_there_is_observed_and_goes_on() {
     assert_eq!(fails.code, 7, "{}", fails.stderr);
     let killed = lab.diorama(&["observe", "--out", "killed", "--for", "0.3", "--", "sleep", "60"]);
     assert_eq!(killed.code, 128 + 15, "{}", killed.stderr);
+    // An interrupt that has not come from a terminal reaches the command all the same, and what was counted is kept.
+    let mut asked = lab.start(&["observe", "--out", "asked", "--", "sleep", "60"]);
+    wait_until("a handler", PATIENCE, || hears(&asked, Signal::INT));
+    kill_process(Pid::from_child(&asked), Signal::INT).unwrap();
+    assert_eq!(asked.wait().unwrap().code(), Some(128 + 2), "{}", lab.said());
+    assert!(RunDir::at(lab.path().join("asked")).calls("program").unwrap().is_some());
     // A record of another version is refused with what would help.
     let path = lab.path().join("fails/nodes/program/calls.json");
     let text = fs::read_to_string(&path).unwrap();

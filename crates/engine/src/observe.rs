@@ -3,10 +3,11 @@
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use indexmap::IndexMap;
+use machine::Interrupts;
 use observe::{Observed, Plain};
 use record::{Ended, Fidelity, NodeOutcome, RunDir, RunResult, Status, Variant, Verdict};
 use rustix::process::{Pid, Signal, kill_process};
@@ -17,6 +18,9 @@ use crate::claim_directory;
 
 /// How often it is looked whether it goes on.
 const STEP: Duration = Duration::from_millis(20);
+
+/// A terminal's INT reaches the command by itself. One that has come to this process alone is passed on after so long.
+const OF_TERMINAL: Duration = Duration::from_millis(500);
 
 /// Whose calls are counted.
 #[derive(Debug)]
@@ -49,31 +53,13 @@ pub fn observe(subject: &Subject, out: Option<PathBuf>, longest: Option<Duration
     }
     let path = claim_directory(out.as_deref(), &name_of(subject), Variant::Observed)?;
     let dir = RunDir::prepare(&path, [NODE]).map_err(machine::Error::from)?;
-    let begun = Instant::now();
-    // After the command has been started, which would have these signals blocked, as this process does.
-    let listen = || machine::interrupts().map_err(|e| Error::failed(format!("cannot listen to signals: {e}")));
-    let is_over = |begun: Instant| longest.is_some_and(|longest| begun.elapsed() >= longest);
+    let until = longest.map(|longest| Instant::now() + longest);
     let (observed, status) = match subject {
         Subject::Command(command) => {
             let (program, arguments) = command.split_first().ok_or_else(|| Error::input("there is no command"))?;
             let (mut plain, child) = Plain::start(Command::new(program).args(arguments)).map_err(lacks)?;
-            let mut child = child.map_err(|e| Error::input(format!("{}: {e}", program.display())))?;
-            let pid = Pid::from_child(&child);
-            let interrupts = listen()?;
-            let mut intervals = 0;
-            let status = loop {
-                if let Some(status) = child.try_wait().map_err(Error::failed)? {
-                    break status;
-                }
-                plain.look(&mut intervals).map_err(lacks)?;
-                // A terminal's INT has reached it, too; TERM has not.
-                let asked = interrupts.recv_timeout(STEP).ok();
-                if asked.is_some() || is_over(begun) {
-                    // It may have ended just now.
-                    let _ =
-                        kill_process(pid, if asked == Some(Signal::INT.as_raw()) { Signal::INT } else { Signal::TERM });
-                }
-            };
+            let child = child.map_err(|e| Error::input(format!("{}: {e}", program.display())))?;
+            let status = until_it_ends(child, until, &mut plain)?;
             (plain.finish().map_err(lacks)?, Some(status))
         }
         Subject::Process(pid) => {
@@ -81,9 +67,9 @@ pub fn observe(subject: &Subject, out: Option<PathBuf>, longest: Option<Duration
                 observe::Error::Process { .. } => Error::input(e.to_string()),
                 observe::Error::Bpf(_) => lacks(e),
             })?;
-            let (mut intervals, interrupts) = (0, listen()?);
-            while interrupts.recv_timeout(STEP).is_err() && !is_over(begun) && observe::is_there(*pid) {
-                plain.look(&mut intervals).map_err(lacks)?;
+            let interrupts = listen()?;
+            while interrupts.recv_timeout(STEP).is_err() && !is_over(until) && observe::is_there(*pid) {
+                plain.look().map_err(lacks)?;
             }
             (plain.finish().map_err(lacks)?, None)
         }
@@ -91,6 +77,41 @@ pub fn observe(subject: &Subject, out: Option<PathBuf>, longest: Option<Duration
     dir.write_calls(NODE, observed.calls.clone()).map_err(machine::Error::from)?;
     dir.write_result(&result(subject, &observed, status)).map_err(machine::Error::from)?;
     Ok(Record { path, observed, status })
+}
+
+/// Waits for a command, and asks it to end once somebody interrupts or it has been long enough.
+fn until_it_ends(mut child: Child, until: Option<Instant>, plain: &mut Plain) -> Result<ExitStatus> {
+    let pid = Pid::from_child(&child);
+    // Not before it has been started: it would have these signals blocked, as this process does from now on.
+    let interrupts = listen()?;
+    let (mut asked, mut told) = (None, false);
+    loop {
+        if let Some(status) = child.try_wait().map_err(Error::failed)? {
+            return Ok(status);
+        }
+        plain.look().map_err(lacks)?;
+        if let Ok(signal) = interrupts.recv_timeout(STEP) {
+            asked = Some((Instant::now(), signal));
+        }
+        let signal = match asked {
+            Some((at, signal)) if signal == Signal::INT.as_raw() => (at.elapsed() > OF_TERMINAL).then_some(Signal::INT),
+            Some(_) => Some(Signal::TERM),
+            None => is_over(until).then_some(Signal::TERM),
+        };
+        if let Some(signal) = signal.filter(|_| !told) {
+            told = true;
+            // It may have ended just now.
+            let _ = kill_process(pid, signal);
+        }
+    }
+}
+
+fn is_over(until: Option<Instant>) -> bool {
+    until.is_some_and(|until| Instant::now() >= until)
+}
+
+fn listen() -> Result<Interrupts> {
+    machine::interrupts().map_err(|e| Error::failed(format!("cannot listen to signals: {e}")))
 }
 
 /// The only node of a plain machine.

@@ -19,6 +19,8 @@ const INTERVAL: Duration = Duration::from_secs(1);
 pub struct Plain {
     calls: Calls,
     begun: RealInstant,
+    /// How many have ended.
+    intervals: u32,
 }
 
 /// How a plain observation went.
@@ -46,7 +48,7 @@ impl Plain {
         let begun = host::now();
         let child = command.spawn();
         calls.leave(own)?;
-        Ok((Plain { calls, begun }, child))
+        Ok((Plain { calls, begun, intervals: 0 }, child))
     }
 
     /// Counts a process that is there, with all of its descendants, from now on.
@@ -64,16 +66,16 @@ impl Plain {
             calls.follow(one, 0, true)?;
             found.extend(children(one));
         }
-        Ok(Plain { calls, begun })
+        Ok(Plain { calls, begun, intervals: 0 })
     }
 
     /// Ends an interval, if it is time: to be called a few times a second.
-    pub fn look(&mut self, intervals: &mut u32) -> Result<(), Error> {
+    pub fn look(&mut self) -> Result<(), Error> {
         let now = host::now();
-        if Duration::from(now.since(self.begun)) < INTERVAL * (*intervals + 1) {
+        if Duration::from(now.since(self.begun)) < INTERVAL * (self.intervals + 1) {
             return Ok(());
         }
-        *intervals += 1;
+        self.intervals += 1;
         self.calls.look(since(self.begun, now))
     }
 
