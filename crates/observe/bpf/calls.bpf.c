@@ -17,6 +17,8 @@ char _license[] SEC("license") = "GPL";
 #define NO_CALL 0xffff
 
 #define EXECVE 59
+#define RT_SIGPROCMASK 14
+#define NO_HOW 99 /* its first argument, which it refuses */
 #define RT_SIGRETURN 15
 #define ENOSYS 38
 #define SIGSYS 31
@@ -111,7 +113,10 @@ struct {
 	__type(value, struct call);
 } calls SEC(".maps");
 
-/* Which call of a program the image makes another for, such as ppoll for poll: learnt when a signal tells both. */
+/*
+ * For which call of a program the image makes one, such as ppoll for poll, or the same: learnt when a signal tells
+ * both. All others that it makes are its own.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -367,12 +372,12 @@ static __always_inline void end_call(struct task *t, __u64 now, bool has_result,
 		count_result(call, number, result);
 }
 
-/* The call of the program for which the image makes one. */
+/* The call of the program for which the image makes one; NO_CALL: for none. */
 static __always_inline __u32 made_for(const struct task *t, __u32 number)
 {
 	struct call_key key = { .program = t->program, .call = number };
 	__u32 *call = bpf_map_lookup_elem(&instead, &key);
-	return call ? *call : number;
+	return call ? *call : NO_CALL;
 }
 
 /*
@@ -421,7 +426,7 @@ int BPF_PROG(on_enter, struct pt_regs *regs, long number)
 		t->trapped = 0;
 		if (t->call == NO_CALL)
 			return 0;
-		if (t->image_call != NO_CALL && t->image_call != t->call) {
+		if (t->image_call != NO_CALL) {
 			struct call_key key = { .program = t->program, .call = t->image_call };
 			__u32 call = t->call;
 			bpf_map_update_elem(&instead, &key, &call, BPF_ANY);
@@ -430,10 +435,14 @@ int BPF_PROG(on_enter, struct pt_regs *regs, long number)
 		return 0;
 	}
 	t->image_entered = now;
+	/* It looks so whether memory can be read (`crates/clock/guest/user.c`). */
+	if (number == RT_SIGPROCMASK && regs->di == NO_HOW)
+		return 0;
 	t->image_call = number;
 	/* At a site that has been changed the image makes the call that the program would have made. */
-	if (!t->trapped && !t->starting && !p->ptrace && t->call == NO_CALL)
-		begin_call(t, made_for(t, number), now);
+	__u32 instead_of = made_for(t, number);
+	if (!t->trapped && !t->starting && !p->ptrace && t->call == NO_CALL && instead_of != NO_CALL)
+		begin_call(t, instead_of, now);
 	return 0;
 }
 
@@ -452,7 +461,7 @@ int BPF_PROG(on_exit, struct pt_regs *regs, long result)
 			__sync_fetch_and_add(&n->image_ns, now - t->image_entered);
 		}
 		t->image_entered = 0;
-		if (t->call == NO_CALL || t->call != made_for(t, t->image_call))
+		if (t->call == NO_CALL || (t->call != t->image_call && t->call != made_for(t, t->image_call)))
 			return 0;
 		if (!t->trapped) {
 			struct call *call = call_of(t->program, t->call);

@@ -80,6 +80,7 @@ struct task_struct {
 };
 
 struct pt_regs {
+	unsigned long di;
 	unsigned long orig_ax; /* the number of the call */
 	unsigned long ip;
 };
