@@ -176,7 +176,7 @@ fn threads_of_a_node_with_several_cpus_have_one_each() {
     for (cpus, slice_us) in [(4, 3_000), (8, 1_000)] {
         let groups = with_several_cpus(cpus, slice_us);
         for threads in [1, 2, cpus as usize, 2 * cpus as usize] {
-            // A slice of 3 ms is 50 ms of the clock, which shows the furthest thread: of several, one slice more or less
+            // A slice of 3 ms is 50 ms of the clock, which shows the furthest thread: one more or less, of several,
             // at either end.
             let lasts = Duration::from_millis(if threads > 1 { 4_000 } else { 1_500 });
             let (each, pace) = side_by_side(&groups, OF_CPU, threads, lasts);
