@@ -59,7 +59,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
 fn told(record: &Record) -> String {
     let mut text = String::new();
     for program in &record.observed.calls.programs {
-        let made: u64 = program.calls.iter().map(|call| call.made).sum();
+        let made = program.made();
         let (switches, core) = (program.voluntary_switches, program.cpu_real_ns.as_secs_f64());
         let _ = writeln!(
             text,

@@ -72,6 +72,25 @@ pub struct Step {
     pub counts: Vec<u64>,
 }
 
+impl NodeCalls {
+    /// How often its programs called the kernel.
+    pub fn made(&self) -> u64 {
+        self.programs.iter().map(ProgramCalls::made).sum()
+    }
+
+    /// CPU time of its programs, in s of cores of this machine.
+    pub fn core_seconds(&self) -> f64 {
+        self.programs.iter().map(|program| program.cpu_real_ns.as_secs_f64()).sum()
+    }
+}
+
+impl ProgramCalls {
+    /// How often it called the kernel.
+    pub fn made(&self) -> u64 {
+        self.calls.iter().map(|call| call.made).sum()
+    }
+}
+
 impl Step {
     /// How often in all.
     pub fn count(&self) -> u64 {

@@ -137,7 +137,6 @@ fn name_of(subject: &Subject) -> String {
 }
 
 fn result(subject: &Subject, observed: &Observed, status: Option<ExitStatus>) -> RunResult {
-    let core_seconds = observed.calls.programs.iter().map(|program| program.cpu_real_ns.as_secs_f64()).sum();
     let outcome = NodeOutcome {
         exit: status.and_then(|status| status.code()),
         ended: match status {
@@ -145,7 +144,7 @@ fn result(subject: &Subject, observed: &Observed, status: Option<ExitStatus>) ->
             Some(_) => Ended::Killed,
             None => Ended::Stopped,
         },
-        core_seconds: Some(core_seconds),
+        core_seconds: Some(observed.calls.core_seconds()),
     };
     RunResult {
         experiment: name_of(subject),

@@ -463,16 +463,13 @@ int BPF_PROG(on_exit, struct pt_regs *regs, long result)
 		t->image_entered = 0;
 		if (t->call == NO_CALL || (t->call != t->image_call && t->call != made_for(t, t->image_call)))
 			return 0;
-		if (!t->trapped) {
-			struct call *call = call_of(t->program, t->call);
-			if (call)
-				__sync_fetch_and_add(&call->trapped, 1);
-			end_call(t, now, 1, result);
-			return 0;
-		}
 		struct call *call = call_of(t->program, t->call);
-		if (call)
+		if (call && t->trapped)
 			count_result(call, t->call, result);
+		else if (call)
+			__sync_fetch_and_add(&call->trapped, 1);
+		if (!t->trapped)
+			end_call(t, now, 1, result);
 		return 0;
 	}
 	if (t->call != NO_CALL && !t->trapped) {

@@ -182,8 +182,8 @@ impl Calls {
         tried.unwrap_or_else(|_| Err(Error::Bpf("the calls by which it is tried have failed".into())))
     }
 
-    /// From now on counts a process that is there, and all that it starts, as a subject, counted from 0: at once, or
-    /// from the next program on that it executes.
+    /// Counts a process that is there, and all that it starts, as a subject, numbered from 0: at once, or from the next
+    /// program on that it executes.
     pub fn follow(&self, pid: u32, subject: usize, at_once: bool) -> Result<(), Error> {
         let root = [subject as u32 + 1, u32::from(at_once)].map(u32::to_ne_bytes).concat();
         let updated = map(&self.object, "roots")?.update(&pid.to_ne_bytes(), &root, MapFlags::ANY);
@@ -213,7 +213,7 @@ impl Calls {
         self.links.clear();
         self.add(at, true)?;
         let calls = self.all(tdf)?;
-        let made = calls.iter().flat_map(|node| &node.programs).flat_map(|p| &p.calls).map(|call| call.made).sum();
+        let made = calls.iter().map(NodeCalls::made).sum();
         Ok((calls, Taken { for_each: self.for_each, calls: made }))
     }
 

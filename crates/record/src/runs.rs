@@ -22,17 +22,22 @@ pub struct Run {
     pub result: RunResult,
     /// In the order of `result.metrics`.
     pub samples: IndexMap<String, Samples>,
-    /// The system calls of those nodes of which they were counted.
+    /// The system calls of those nodes of which they were counted, if it was [opened](Run::open) with them.
     pub calls: IndexMap<String, NodeCalls>,
 }
 
 impl Run {
     /// Reads a run directory. Samples that are not those that the result summarises are an error.
     pub fn open(dir: &Path) -> Result<Run> {
-        Run::of(&RunDir::at(dir))
+        let dir = RunDir::at(dir);
+        let mut run = Run::of(&dir)?;
+        for node in run.result.nodes.keys() {
+            run.calls.extend(dir.calls(node)?.map(|of_node| (node.clone(), of_node)));
+        }
+        Ok(run)
     }
 
-    /// Likewise, of a directory that may be open already.
+    /// Likewise, but for system calls, of a directory that may be open already.
     pub fn of(dir: &RunDir) -> Result<Run> {
         let result = dir.result()?;
         let mut samples = IndexMap::new();
@@ -49,11 +54,7 @@ impl Run {
             }
             samples.insert(name.clone(), values);
         }
-        let mut calls = IndexMap::new();
-        for node in result.nodes.keys() {
-            calls.extend(dir.calls(node)?.map(|of_node| (node.clone(), of_node)));
-        }
-        Ok(Run { dir: dir.path().to_owned(), result, samples, calls })
+        Ok(Run { dir: dir.path().to_owned(), result, samples, calls: IndexMap::new() })
     }
 }
 

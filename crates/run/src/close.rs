@@ -116,12 +116,7 @@ impl Run<'_> {
         let mut seen = Vec::with_capacity(nodes.len());
         for (node, calls) in nodes {
             let name = self.experiment.nodes[node].name.clone();
-            let programs = &calls.programs;
-            seen.push(ObservedNode {
-                node: name.clone(),
-                calls: programs.iter().flat_map(|program| &program.calls).map(|call| call.made).sum(),
-                cpu_s: programs.iter().map(|program| program.cpu_real_ns.as_secs_f64()).sum(),
-            });
+            seen.push(ObservedNode { node: name.clone(), calls: calls.made(), cpu_s: calls.core_seconds() });
             if let Err(e) = self.dir.write_calls(&name, calls) {
                 end.breaks(Error::from(e));
             }

@@ -4,10 +4,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, OnceLock};
 
 use observe::{Calls, Scope};
-use scale::{VirtualDuration, VirtualInstant};
+use scale::VirtualDuration;
 use site::{CountedCalls, NodeIndex, Setup, Timeline};
 
 use super::background::Background;
+use super::monitor::following;
 use super::shares::Shares;
 use crate::error::Result;
 
@@ -80,15 +81,10 @@ fn count(
 ) -> std::result::Result<(Vec<counters::NodeCalls>, observe::Taken), observe::Error> {
     loop {
         let now = host::now();
-        let wait = timeline.until(following(timeline.at(now)), now);
+        let wait = timeline.until(following(timeline.at(now), INTERVAL), now);
         if stopped.recv_timeout(wait.into()) != Err(RecvTimeoutError::Timeout) {
             return calls.finish(timeline.at(host::now()), timeline.tdf);
         }
         calls.look(timeline.at(host::now()))?;
     }
-}
-
-/// The next whole virtual second.
-fn following(at: VirtualInstant) -> VirtualInstant {
-    VirtualInstant::from_nanos((at.as_nanos() / INTERVAL.as_nanos() + 1) * INTERVAL.as_nanos())
 }

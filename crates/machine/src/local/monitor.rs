@@ -188,7 +188,7 @@ fn longer(every: VirtualDuration, times: u32) -> VirtualDuration {
 }
 
 /// The next whole multiple of `step` after an instant.
-fn following(at: VirtualInstant, step: VirtualDuration) -> VirtualInstant {
+pub(super) fn following(at: VirtualInstant, step: VirtualDuration) -> VirtualInstant {
     let step = step.as_nanos().max(1);
     VirtualInstant::from_nanos((at.as_nanos() / step + 1).saturating_mul(step))
 }

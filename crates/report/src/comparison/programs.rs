@@ -61,12 +61,16 @@ fn said(labels: [&str; 2], program: &ProgramComparison) -> String {
 }
 
 fn rate(call: &CallComparison, program: &ProgramComparison) -> String {
-    let per = match &program.requests {
+    let [base, other] = call.rate.map(number);
+    format!("{} {other} {}, {base} in the base", call.call, per(program))
+}
+
+/// The unit of rates of calls.
+fn per(program: &ProgramComparison) -> String {
+    match &program.requests {
         Some((metric, _)) => format!("for each of {metric}"),
         None => "in 1,000 calls".to_owned(),
-    };
-    let [base, other] = call.rate.map(number);
-    format!("{} {other} {per}, {base} in the base", call.call)
+    }
 }
 
 /// Whether it is more, or less, likely that the one follows the other, by more than one in a hundred cases.
@@ -111,10 +115,7 @@ pub(super) fn sections(labels: [&str; 2], programs: &[ProgramComparison]) -> Str
 }
 
 fn calls(labels: [&str; 2], program: &ProgramComparison) -> String {
-    let per = match &program.requests {
-        Some((metric, _)) => format!("for each of {metric}"),
-        None => "in 1,000 calls".to_owned(),
-    };
+    let per = per(program);
     let heads = labels.map(|label| format!("{label}: {per}"));
     let bytes = labels.map(|label| format!("{label}: bytes each"));
     let times = labels.map(|label| format!("{label}: virtual µs each"));
