@@ -8,12 +8,12 @@ use std::time::Duration;
 use crate::support::{Lab, PATIENCE, left_behind, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// One guest, which gets most of the core: what takes a guest long is to boot.
+/// One guest, which gets most of the core, since it takes a guest long to boot, and leaves some to neighbours.
 const ONE: &str = r#"
 name: one
 tdf: 2
 machines:
-  whole: { speed: 1.7, memory: 128MiB }
+  whole: { speed: 1.4, memory: 128MiB }
 nodes:
   vm:
     machine: whole
@@ -57,7 +57,7 @@ fn a_guest_answers_over_its_link_and_its_seconds_are_virtual() {
 name: web
 tdf: 2
 machines:
-  whole: { speed: 1.5, memory: 128MiB }
+  whole: { speed: 1.3, memory: 128MiB }
   client: { speed: 0.12, memory: 64MiB }
 nodes:
   vm:
@@ -162,7 +162,7 @@ fn a_guests_disk_is_modelled_and_keeps_what_was_flushed_when_the_power_goes() {
 name: disk
 tdf: 2
 machines:
-  whole: { speed: 1.7, memory: 128MiB, disk: { like: hdd-7200, size: 1GiB } }
+  whole: { speed: 1.4, memory: 128MiB, disk: { like: hdd-7200, size: 1GiB } }
 nodes:
   vm:
     machine: whole

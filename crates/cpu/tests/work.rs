@@ -7,8 +7,10 @@ use std::sync::atomic::AtomicBool;
 use std::thread::{scope, sleep};
 use std::time::Duration;
 
-use crate::common::{CORE, alone, come_and_go, engaged_on, spin, until_over, used_at_once, while_busy};
-use diorama_cpu::{CoreWork, CpuGroups, DEFAULT_SLICE, NodeUse, Pace, Speed, Terms, meter};
+use crate::common::{
+    CORE, alone, come_and_go, create, engaged_on, keeper, run_id, spin, until_over, used_at_once, while_busy,
+};
+use diorama_cpu::{CoreWork, CpuGroups, DEFAULT_SLICE, NodeUse, Pace, Policy, Speed, Terms, meter};
 use host::sched::{Class, set};
 use scale::RealDuration;
 
@@ -111,12 +113,17 @@ fn shares_of_time_are_what_they_were() {
 
 /// A real-time thread on the nodes' core takes a third of the time while `then` runs.
 fn robbed<T>(then: impl FnOnce() -> T) -> T {
+    robbed_of(1, 2, then)
+}
+
+/// A real-time thread on the nodes' core works for `busy` ms and rests for `idle` ms while `then` runs.
+fn robbed_of<T>(busy: u64, idle: u64, then: impl FnOnce() -> T) -> T {
     let stop = &AtomicBool::new(false);
     scope(|threads| {
         threads.spawn(|| {
             host::pin(CORE).expect("the core");
             set(Class::RealTime { priority: 1, inherited: true }).expect("a real-time thread");
-            come_and_go(stop, || spin(Duration::from_millis(1)), Duration::from_millis(2));
+            come_and_go(stop, || spin(Duration::from_millis(busy)), Duration::from_millis(idle));
         });
         until_over(stop, then)
     })
@@ -136,6 +143,20 @@ fn what_others_take_is_made_up_for() {
     let (time, work) = (of(Terms::default()), of(terms(1.0, 1.0)));
     assert!(time < 0.85, "a third was taken: shares of time shrink to {time}");
     assert!((0.93..1.07).contains(&work), "shares of work to {work}, those of time to {time}");
+}
+
+#[test]
+fn who_takes_a_core_for_a_moment_does_not_keep_a_run_from_beginning() {
+    let _alone = alone();
+    let mut groups = create(&run_id(), &[0.6], Policy::Slots);
+    let keeper = keeper(&groups);
+    let cores = scope(|threads| {
+        // Until after the first measurement, which finds less than what is sold.
+        threads.spawn(|| robbed_of(2, 1, || sleep(Duration::from_millis(800))));
+        groups.engage(keeper).expect("limits, as soon as there is room")
+    });
+    assert!(cores[0].usable >= 0.6, "{cores:?}");
+    groups.release().unwrap();
 }
 
 /// The thread of a run's keeper that forces reschedules.

@@ -35,6 +35,10 @@ use crate::{Calibration, CoreWork, Error, Exclusive, NodeShare, NodeUse, Policy,
 const SETTLE: Duration = Duration::from_millis(150);
 const CALIBRATE: Duration = Duration::from_millis(400);
 
+/// How often η is measured, at most, while a core has less of it than its nodes have bought: others want it for a
+/// moment now and then. Together it lasts for less than the 2 s within which a signal ends a run.
+const CALIBRATIONS: usize = 4;
+
 /// More than this is never sold: the group by which slices are ended and the error of the measurement need something.
 const MAX_USABLE: f64 = 0.995;
 
@@ -277,24 +281,35 @@ impl CpuGroups {
         self.interrupts = Interrupts::of(&self.layout, other_than(self.cores()))?;
         self.keeper.tell(&Request::Begin)?;
         sleep(SETTLE);
-        let work_before = self.keeper.work()?;
-        let (before, start) = (self.on_cores()?, Instant::now());
-        sleep(CALIBRATE);
-        let (after, wall) = (self.on_cores()?, start.elapsed());
-        let used = after.iter().zip(&before).map(|(after, before)| after.saturating_sub(*before));
-        let usable: Vec<f64> = used.map(|used| (used as f64 / wall.as_nanos() as f64).min(MAX_USABLE)).collect();
-        let work = self.keeper.work()?;
-        self.divide(&usable)?;
-        let of_core = |(place, plan): (usize, &CorePlan)| {
-            let (before, after) = (work_before.get(place), work.get(place));
-            let speed = after.zip(before).and_then(|(after, before)| after.speed_since(*before));
-            Calibration { core: plan.core, usable: plan.usable, speed }
-        };
-        let calibrations = self.plans.iter().enumerate().map(of_core).collect();
+        let mut calibrations = self.calibrate()?;
+        for _ in 1..CALIBRATIONS {
+            if self.plans.iter().zip(&calibrations).all(|(plan, core)| plan.sold() <= core.usable) {
+                break;
+            }
+            calibrations = self.calibrate()?;
+        }
+        self.divide(&calibrations.iter().map(|core| core.usable).collect::<Vec<_>>())?;
         if let Some(orders) = self.orders()? {
             self.keeper.tell(&Request::Follow(orders))?;
         }
         Ok(calibrations)
+    }
+
+    /// Measures for a while how much of each core is usable, and how fast it is.
+    fn calibrate(&mut self) -> Result<Vec<Calibration>, Error> {
+        let work_before = self.keeper.work()?;
+        let (before, start) = (self.on_cores()?, Instant::now());
+        sleep(CALIBRATE);
+        let (after, wall) = (self.on_cores()?, start.elapsed());
+        let work = self.keeper.work()?;
+        let used = after.iter().zip(&before).map(|(after, before)| after.saturating_sub(*before));
+        let usable = used.map(|used| (used as f64 / wall.as_nanos() as f64).min(MAX_USABLE));
+        let of_core = |(place, usable): (usize, f64)| {
+            let (before, after) = (work_before.get(place), work.get(place));
+            let speed = after.zip(before).and_then(|(after, before)| after.speed_since(*before));
+            Calibration { core: self.plans[place].core, usable, speed }
+        };
+        Ok(usable.enumerate().map(of_core).collect())
     }
 
     /// How the keeper is to divide the cores from now on; `None` without clocks of nodes.
