@@ -96,6 +96,17 @@ fn users_of_the_auction_are_answered_and_counted() {
 }
 
 #[test]
+fn ranks_of_an_mpi_program_compute_together() {
+    let result = small("mpi", &["nodes.leader.env.TURNS=3", "machines.rank.speed=0.35"]);
+    for (metric, times) in [("ring", 3), ("sum-8", 3), ("sum-8192", 3), ("sum-262144", 3), ("step", 6)] {
+        let (seen, mean) = seen(&result, metric);
+        assert_eq!(seen, times, "{metric}");
+        // Around the ring are four ways of 1 ms, and ranks have no sum before they have heard from two others.
+        assert!(mean > if metric == "ring" { 4.0 } else { 1.0 }, "{metric}: {mean} ms");
+    }
+}
+
+#[test]
 fn etcd_answers_under_faults_and_leaves_a_history() {
     let found = std::process::Command::new("etcd").arg("--version").output();
     assert!(found.is_ok(), "this test needs etcd: apt install etcd-server (make test does)");
