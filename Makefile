@@ -14,7 +14,7 @@ CHECKS :=
 CASES :=
 
 .PHONY: all root machine setup setup-tests setup-lint fmt lint doc build check test cases test-stock test-stock-quick stock-ready attack fuzz promises \
-	conformance conformance-compose demo bench deb tarball image test-packages python clean
+	conformance conformance-compose demo bench deb tarball image test-packages test-browser python clean
 .NOTPARALLEL:
 
 all: build
@@ -167,6 +167,13 @@ python:
 	target/python/bin/pip --quiet install 'pandas>=1.5' 'pyarrow>=10' pytest build
 	cd python && PYTHONPATH=src PYTHONDONTWRITEBYTECODE=1 ../target/python/bin/python -m pytest -p no:cacheprovider
 	target/python/bin/python -m build --wheel --outdir dist python
+
+# The page of `diorama serve` in a real browser, with pictures in target/browser/pictures. Fetches playwright, and Chromium.
+test-browser: machine setup build
+	scripts/setup --browser
+	python3 -m venv target/browser
+	target/browser/bin/pip --quiet install 'playwright>=1.40'
+	target/browser/bin/python scripts/browser.py target/release/diorama target/browser/pictures
 
 # `make demo DEMO=--quick` is its first pair alone: a minute.
 DEMO :=

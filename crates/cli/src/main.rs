@@ -24,6 +24,7 @@ mod pages;
 mod progress;
 mod ps;
 mod run;
+mod serve;
 mod swap;
 mod sweep;
 mod terminal;
@@ -77,6 +78,8 @@ enum Verb {
     Events(events::Args),
     /// Watch a run at the terminal: its nodes, links and events, and how far it is
     Watch(watch::Args),
+    /// Show runs, comparisons and live runs to a browser, on this machine's loopback
+    Serve(serve::Args),
     /// Compare two runs, or two folders of runs
     Compare(compare::Args),
     /// Count the system calls of a program on a plain machine, for `compare`
@@ -121,6 +124,7 @@ fn main() -> ExitCode {
         Verb::Logs(args) => logs::main(args),
         Verb::Events(args) => events::main(args),
         Verb::Watch(args) => watch::main(args),
+        Verb::Serve(args) => serve::main(args),
         Verb::Compare(args) => compare::main(args),
         Verb::Observe(args) => observe::main(args),
         Verb::Dilate(args) => dilate::main(args),

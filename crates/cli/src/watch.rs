@@ -1,9 +1,9 @@
 //! `diorama watch`: a run while it goes on, at a terminal.
 
-mod draw;
+pub mod draw;
 mod keys;
-mod look;
-mod picture;
+pub mod look;
+pub mod picture;
 mod screen;
 
 use std::io::{IsTerminal, stdin, stdout};

@@ -20,6 +20,7 @@ mod power;
 mod queues;
 mod requirements;
 mod runs;
+mod serve;
 mod support;
 mod swap;
 mod traffic;

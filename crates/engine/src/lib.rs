@@ -10,9 +10,10 @@ mod start;
 
 pub use dilate;
 pub use host::beneath::{Dir, open_file, write_file};
+pub use host::listening::listener;
 pub use host::rights::{Rights, as_root, starts_as_root};
 pub use host::{one_line, visible, warn};
-pub use load::{Description, Opened, load};
+pub use load::{Description, Opened, Unfit, load, load_text};
 pub use machine::{
     CoreLocks, Error as MachineError, Files, ImageContents, ImageFile, ImageSource, Interrupts, KeptAbout, Listed,
     ListedImage, LiveRun, LocalSite, Progress, SuspendedState, Wanted, become_helper, begun, damaged, damaged_images,

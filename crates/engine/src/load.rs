@@ -51,6 +51,38 @@ pub fn load(path: &Path, overrides: &[(String, String)]) -> Result<Experiment> {
     Ok(experiment)
 }
 
+/// The text of an experiment that is not as it must be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unfit {
+    /// Each place with its line and a pointer into that line.
+    pub told: String,
+    /// The places: line and column, counted from 1, and what is wrong there.
+    pub places: Vec<(usize, usize, String)>,
+}
+
+/// Loads an experiment from its text, as if that were the file `experiment.yaml` in the folder `dir`. What it names is
+/// looked at with the rights of who called, also where the folder is root's: the text is not.
+///
+/// # Errors
+///
+/// If it is wrong.
+pub fn load_text(text: &str, dir: &Path) -> std::result::Result<Experiment, Unfit> {
+    let unfit = |told: String| Unfit { told, places: Vec::new() };
+    if let Some(at) = text.find('\0') {
+        let line = text[..at].matches('\n').count() + 1;
+        return Err(unfit(format!("line {line} holds a NUL character: remove it")));
+    }
+    let rights = Rights::of_caller_anywhere();
+    let loaded = model::load_text(text, Path::new("experiment.yaml"), dir, &[]);
+    drop(rights);
+    let experiment = loaded.map_err(|e| Unfit {
+        told: e.render(),
+        places: e.problems().iter().map(|at| (at.line(), at.column(), at.to_string())).collect(),
+    })?;
+    must_be_kept(&experiment).map_err(|e| unfit(e.to_string()))?;
+    Ok(experiment)
+}
+
 impl Description<'_> {
     /// The experiment. A script says no TDF: it gets the smallest that fits this machine, unless `--set` says one.
     ///

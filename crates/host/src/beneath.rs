@@ -12,6 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::{
     AtFlags, CWD, FileType, Gid, Mode, OFlags, ResolveFlags, Uid, fchown, fstat, mkdirat, openat, openat2, readlinkat,
@@ -204,6 +205,13 @@ impl Dir {
             }
         }
         Ok(names)
+    }
+
+    /// When something was last made, moved or removed in it.
+    pub fn modified(&self) -> io::Result<SystemTime> {
+        let found = fstat(self)?;
+        let seconds = u64::try_from(found.st_mtime).map_err(io::Error::other)?;
+        Ok(SystemTime::UNIX_EPOCH + Duration::new(seconds, found.st_mtime_nsec as u32))
     }
 
     /// Opens what is at `path`.

@@ -26,10 +26,12 @@ impl Rights {
     /// Those of the caller, for what lies at `path`, if somebody called through `sudo` and it is not root's own: nobody
     /// else can change that. They are this thread's alone, and those of threads and processes that it starts.
     pub fn of_caller(path: &Path) -> Option<Rights> {
+        if caller().is_none() || is_of_root(path) { None } else { Rights::of_caller_anywhere() }
+    }
+
+    /// Likewise, whatever lies where: for paths that somebody names who may not be root in a text that is no file.
+    pub fn of_caller_anywhere() -> Option<Rights> {
         let (user, group) = caller()?;
-        if is_of_root(path) {
-            return None;
-        }
         let (before, groups) = (now(), groups()?);
         // In this order: whoever is not root cannot change groups.
         set_groups(&[group.as_raw()]).ok()?;

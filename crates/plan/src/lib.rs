@@ -148,8 +148,9 @@ impl Plan {
         }
         let mut pipes = IndexMap::new();
         for link in &experiment.links {
-            for (direction, pipe) in [("ab", &link.ab), ("ba", &link.ba)] {
-                pipes.insert(format!("{}/{direction}", link.name), pipes::planned(pipe, link, clock_tdf));
+            let (a, b) = (&link.a, &link.b);
+            for (direction, pipe, ends) in [("ab", &link.ab, [a, b]), ("ba", &link.ba, [b, a])] {
+                pipes.insert(format!("{}/{direction}", link.name), pipes::planned(pipe, ends, link, clock_tdf));
             }
         }
         let sold = scale::sold(&cpus, share_tdf);

@@ -6,9 +6,15 @@ use record::plan::{JitterValues, LossModel, PipeValues, PlannedPipe, RedValues};
 use scale::link::{GilbertElliott, Limit, Link, Loss, Pipe, Queue, Red};
 use scale::{Tdf, Time, Virtual};
 
-/// The record of one direction of a link, `pipe`, at a TDF.
-pub(super) fn planned(pipe: &Pipe<Virtual>, link: &Link<Virtual>, tdf: Tdf) -> PlannedPipe {
-    PlannedPipe { target: values(pipe), harness: values(&pipe.to_harness(tdf)), mtu: link.mtu, tso: link.tso }
+/// The record of one direction of a link, `pipe`, from one of its `ends` to the other, at a TDF.
+pub(super) fn planned(pipe: &Pipe<Virtual>, ends: [&String; 2], link: &Link<Virtual>, tdf: Tdf) -> PlannedPipe {
+    PlannedPipe {
+        ends: Some(ends.map(String::clone)),
+        target: values(pipe),
+        harness: values(&pipe.to_harness(tdf)),
+        mtu: link.mtu,
+        tso: link.tso,
+    }
 }
 
 fn values<T: Time>(pipe: &Pipe<T>) -> PipeValues {

@@ -19,7 +19,7 @@ use crate::samples::{self, Sample};
 use crate::speed::{self, SpeedInterval, SpeedLog};
 
 const EXPERIMENT: &str = "experiment.yaml";
-const PLAN: &str = "plan.json";
+pub(crate) const PLAN: &str = "plan.json";
 pub(crate) const RESULT: &str = "result.json";
 pub(crate) const EVENTS: &str = "events.jsonl";
 const PIPES: &str = "pipes.csv";
@@ -35,6 +35,9 @@ const CALLS: &str = "calls.json";
 const CAPTURES: &str = "captures";
 /// A run directory of its own.
 const CONFIRMATION: &str = "confirm";
+
+/// The longest report that is read as a whole, in bytes.
+const LONGEST_REPORT: u64 = 64 << 20;
 
 /// The version of `calls.json`.
 const CALLS_VERSION: u32 = 1;
@@ -365,6 +368,18 @@ impl RunDir {
     /// Writes `report.html`, and says where.
     pub fn write_report(&self, html: &str) -> Result<PathBuf> {
         self.write(RunDir::REPORT, html)
+    }
+
+    /// `report.html`, if it is no longer than a browser would like.
+    pub fn report(&self) -> Result<Vec<u8>> {
+        let path = self.path.join(RunDir::REPORT);
+        let mut page = Vec::new();
+        let file = self.read(Path::new(RunDir::REPORT))?;
+        let read = file.take(LONGEST_REPORT + 1).read_to_end(&mut page);
+        match read.map_err(|e| Error::io(&path, "read", e))? as u64 {
+            0..=LONGEST_REPORT => Ok(page),
+            _ => Err(Error::input(&path, format!("longer than {} MiB: open the file itself", LONGEST_REPORT >> 20))),
+        }
     }
 
     fn write(&self, name: &str, contents: impl AsRef<[u8]>) -> Result<PathBuf> {

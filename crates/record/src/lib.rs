@@ -19,6 +19,7 @@
 //!
 //! Nothing is judged here: verdicts, statistics and comparisons are those of `fidelity`.
 
+mod below;
 mod bounded_log;
 mod claim;
 mod counters;
@@ -36,6 +37,7 @@ mod runs;
 mod samples;
 mod speed;
 
+pub use below::{Found, runs_below};
 pub use bounded_log::{CUT_MARK, LEAST_LOGS, NodeLogs, USUAL_LOGS};
 pub use claim::claim;
 pub use counters::Counters;

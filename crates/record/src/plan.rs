@@ -186,6 +186,9 @@ pub enum Congestion {
 /// The properties of one direction of a link, on the target in virtual time, and on the harness in real time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlannedPipe {
+    /// The nodes or switches that send into it and receive from it; missing in plans of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends: Option<[String; 2]>,
     /// As the experiment says.
     pub target: PipeValues,
     /// As the emulator does it.

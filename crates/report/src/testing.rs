@@ -162,7 +162,7 @@ pub fn hostile_run(dir: &Path, shift: f64) -> PathBuf {
         congestion: Congestion::Cubic,
         disk: None,
     };
-    let planned = PlannedPipe { target: pipe(100.0), harness: pipe(10.0), mtu: 1500, tso: true };
+    let planned = PlannedPipe { ends: None, target: pipe(100.0), harness: pipe(10.0), mtu: 1500, tso: true };
     let plan = Plan {
         processes: None,
         experiment: HOSTILE.into(),

@@ -281,7 +281,8 @@ fn head(picture: &Picture) -> Vec<(String, Style)> {
     lines
 }
 
-fn where_it_is(picture: &Picture) -> String {
+/// Where a run is, in a word or a few.
+pub fn where_it_is(picture: &Picture) -> String {
     match picture.stage {
         Stage::Live => picture.progress.step.clone().unwrap_or_else(|| "live".into()),
         Stage::Unknown => "whether it lives, only root can see".into(),
@@ -313,7 +314,8 @@ fn progress(picture: &Picture) -> String {
     }
 }
 
-fn verdict(picture: &Picture) -> (String, Style) {
+/// The verdict, as far as it is known.
+pub fn verdict(picture: &Picture) -> (String, Style) {
     let Some(result) = &picture.result else {
         let beyond: Vec<_> =
             picture.standing().iter().filter(|check| check.is_beyond).map(|check| check.name.to_string()).collect();
@@ -474,6 +476,12 @@ fn checks(picture: &Picture) -> Table {
     };
     let columns = vec![column("", 2), column("check", 22), number("value", 18), column("says", 20)];
     Table { title, columns, rows, ends_with_newest: false }
+}
+
+/// The checks without their looks: the mark, the name, the value, and what was seen.
+pub fn checks_told(picture: &Picture) -> Vec<[String; 4]> {
+    let rows = checks(picture).rows.into_iter();
+    rows.filter_map(|row| row.into_iter().map(|(text, _)| text).collect::<Vec<_>>().try_into().ok()).collect()
 }
 
 fn name_width<'a>(names: impl Iterator<Item = &'a String>) -> usize {

@@ -78,6 +78,8 @@ pub struct Node {
 /// One direction of a link.
 #[derive(Debug, Default, PartialEq)]
 pub struct Link {
+    /// From where to where it leads, if its plan says so.
+    pub ends: Option<[String; 2]>,
     pub bits_per_s: Option<f64>,
     pub last: Option<LinkSecond>,
 }
@@ -135,7 +137,9 @@ impl Picture {
             (node.of_cpus, node.of_memory) = (Some(planned.cpus), Some(planned.memory_bytes));
         }
         for (name, planned) in &plan.pipes {
-            self.links.or_new(name).bits_per_s = planned.target.bits_per_s;
+            let link = self.links.or_new(name);
+            link.bits_per_s = planned.target.bits_per_s;
+            link.ends = planned.ends.as_ref().map(|ends| ends.each_ref().map(|end| shown(end)));
         }
         self.gain = plan.cpu.and_then(|cpu| cpu.gain);
         self.is_planned = true;
@@ -271,8 +275,13 @@ pub mod tests {
             disk: None,
         };
         let values = PipeValues { bits_per_s: Some(100e6), ..PipeValues::default() };
-        let pipe = PlannedPipe { target: values.clone(), harness: values, mtu: 1500, tso: true };
-        let directions = |n: usize| ["ab", "ba"].map(|way| (format!("n-{n}--core/{way}"), pipe.clone()));
+        let pipe = PlannedPipe { ends: None, target: values.clone(), harness: values, mtu: 1500, tso: true };
+        let directions = |n: usize| {
+            let ends = [format!("n-{n}"), "core".to_string()];
+            let back = [ends[1].clone(), ends[0].clone()];
+            [("ab", ends), ("ba", back)]
+                .map(|(way, ends)| (format!("n-{n}--core/{way}"), PlannedPipe { ends: Some(ends), ..pipe.clone() }))
+        };
         Plan {
             processes: None,
             experiment: "web-\u{1b}[2Jhalf".into(),
