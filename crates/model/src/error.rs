@@ -14,6 +14,9 @@ const SHOWN: usize = 20;
 /// How many are looked into; a file with more is not an experiment with slips, and must not take long.
 const NOTED: usize = 200;
 
+/// The longest line that is shown with a pointer into it, in bytes. (miette's own end is a column of 65,535.)
+const SHOWN_LINE: usize = 1000;
+
 /// How many nodes, links and flows all patterns of a file name together, and nodes wait for: each is kept for each that
 /// names it.
 const NAMED: usize = 5_000_000;
@@ -54,7 +57,9 @@ impl Error {
         let what = self.problems()[0].kind;
         let mut text = format!("{what} cannot be used:\n");
         for problem in self.problems().iter().take(SHOWN) {
-            if handler.render_report(&mut text, problem).is_err() {
+            if problem.is_in_a_long_line() {
+                text.push_str(&format!("  {}: {problem}\n", problem.place()));
+            } else if handler.render_report(&mut text, problem).is_err() {
                 return self.to_string();
             }
         }
@@ -99,6 +104,13 @@ impl Problem {
     /// The column, counted from 1, in characters.
     pub fn column(&self) -> usize {
         self.column
+    }
+
+    /// Whether its line, or one beside it, is too long to be shown.
+    fn is_in_a_long_line(&self) -> bool {
+        let (before, after) = self.source.inner().split_at(self.start);
+        let begins = before.rsplit('\n').take(2).map(str::len);
+        begins.chain(after.split('\n').take(2).map(str::len)).any(|length| length > SHOWN_LINE)
     }
 
     /// `FILE:LINE:COLUMN`, or the `--set` that is wrong.

@@ -190,3 +190,18 @@ fn a_file_may_not_lead_out_by_a_symbolic_link() {
     std::os::unix::fs::symlink("/etc/hostname", dir.path().join("site/link")).unwrap();
     assert!(refused(&path).contains("holds `site/link`, which is neither a file nor a directory"));
 }
+
+/// A pointer into a line of a megabyte would be drawn below a megabyte of it, and beyond column 65,535 not at all.
+#[test]
+fn a_fault_in_a_very_long_line_is_told_without_the_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("long.yaml");
+    for text in [
+        format!("name: [{}\n", "x,".repeat(100_000)),
+        format!("name: x\nnodes: {{ {}: {{ run: x }}, b }}\n", "y".repeat(200_000)),
+    ] {
+        fs::write(&path, text).unwrap();
+        let shown = load(&path, &[]).unwrap_err().render();
+        assert!(shown.contains("long.yaml:") && shown.len() < 5000, "{} bytes", shown.len());
+    }
+}
