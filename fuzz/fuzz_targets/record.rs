@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 use record::{Run, RunDir};
 
 /// All files that are read again, the last of them the samples of a metric.
-const FILES: [&str; 9] = [
+const FILES: [&str; 10] = [
     "result.json",
     "plan.json",
     "events.jsonl",
@@ -16,6 +16,7 @@ const FILES: [&str; 9] = [
     "metrics/pipes.csv",
     "speed.csv",
     "disks.csv",
+    "packets.json",
     "metrics/latency.csv",
 ];
 
@@ -39,6 +40,7 @@ fuzz_target!(|bytes: &[u8]| {
     drop(run.pipe_intervals().map_err(|e| e.to_string()));
     drop(run.speed().map_err(|e| e.to_string()));
     drop(run.disks().map_err(|e| e.to_string()));
+    drop(run.packets().map_err(|e| e.to_string()));
     drop(run.samples("latency").map_err(|e| e.to_string()));
     drop(Run::open(dir).map_err(|e| e.to_string()));
 });

@@ -47,6 +47,7 @@ pub fn measure(notify: Notify) -> Result<Vec<Row>, Error> {
     for snap in [MAX_FRAME, 128] {
         rows.extend(cost::capturing(&cores, snap)?);
     }
+    rows.push(cost::observing(&cores)?);
     rows.push(cost::uncharged(&cores)?);
     rows.extend(lan::beside_a_switch(100, &cores)?);
     rows.extend(background::hosts_beside_nodes(&cores)?);

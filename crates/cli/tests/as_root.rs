@@ -15,6 +15,7 @@ mod monitor;
 mod new;
 mod nothing_left;
 mod observe;
+mod packets;
 mod ports;
 mod power;
 mod queues;

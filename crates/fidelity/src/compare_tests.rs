@@ -38,7 +38,7 @@ fn made(name: &str, variant: Variant) -> Run {
         nodes: IndexMap::new(),
         fidelity: conclude(vec![check(CheckName::ClockLead, true, "Clocks were near.")]),
     };
-    Run { dir: name.into(), result, samples: IndexMap::new(), calls: IndexMap::new() }
+    Run { dir: name.into(), result, samples: IndexMap::new(), calls: IndexMap::new(), packets: None }
 }
 
 /// The part of chance in a metric: each statistic lies within so many per cent.

@@ -16,6 +16,7 @@ mod monitor;
 mod network;
 mod nodes;
 mod packages;
+mod packets;
 mod ports;
 mod programs;
 mod senders;
@@ -50,6 +51,7 @@ use self::memory::IdleMemory;
 use self::monitor::Monitor;
 use self::network::{Namespaces, Network};
 use self::nodes::Nodes;
+use self::packets::PacketCounts;
 use self::ports::{Ports, TakenPorts};
 use self::programs::Programs;
 use self::shares::Shares;
@@ -120,6 +122,7 @@ struct Counting {
     captures: Captures,
     monitor: Option<Monitor>,
     calls: Option<CallCounts>,
+    packets: Option<PacketCounts>,
     counters: Counters,
 }
 
@@ -333,11 +336,12 @@ impl LocalSite {
         }
         let (place, prepared) = (self.place()?, self.prepared()?);
         let captures = Captures::begin(&prepared.setup.captures, &prepared.network, &place.results, timeline)?;
+        let packets = PacketCounts::begin(&prepared.setup, &prepared.network, timeline)?;
         prepared.network.start_series(timeline);
         let monitor = Some(Monitor::begin(prepared, &place.results, timeline)?);
         let counters = Counters::begin(prepared, &place.registration)?;
         let calls = self.loaded_calls.take().map(|calls| calls.begin(timeline)).transpose()?;
-        self.counting = Some(Counting { captures, monitor, calls, counters });
+        self.counting = Some(Counting { captures, monitor, calls, packets, counters });
         Ok(zero)
     }
 
@@ -465,11 +469,12 @@ impl LocalSite {
             let _ = self.boot(node);
         }
         let injections = self.nodes()?.injections();
-        let Counting { captures, counters, .. } = there(self.counting.take())?;
+        let Counting { captures, counters, packets, .. } = there(self.counting.take())?;
         let prepared = self.prepared()?;
+        let packets = packets.map(|packets| packets.finish(&prepared.network));
         let recordings = captures.finish(&prepared.network).map_err(site::Error::from);
         let Last { clock_error_ppm, caches } = counters.finish(prepared.setup.tdf);
-        Ok(Closing { sample, clock_error_ppm, caches, injections, recordings, monitored, calls })
+        Ok(Closing { sample, clock_error_ppm, caches, injections, recordings, monitored, calls, packets })
     }
 
     fn collect(&mut self) -> Result<Collected> {

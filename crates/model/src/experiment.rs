@@ -189,6 +189,8 @@ pub struct Node {
     pub dilated_tsc: bool,
     /// Whether the system calls of its programs are counted.
     pub observes_calls: bool,
+    /// Whether its packets are counted, flow by flow.
+    pub observes_packets: bool,
     /// The file and the line, counted from 1, that describe it; none if an override does.
     pub place: Option<(String, usize)>,
     /// Programs that run beside its own from its start on, each time that it starts.

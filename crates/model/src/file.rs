@@ -263,17 +263,20 @@ pub(crate) struct Node {
     pub(crate) clock: Option<Clock>,
     /// Readings of rdtsc and rdtscp in it: `native`, real time, or `dilated`, virtual time, at a cost
     pub(crate) tsc: Option<Tsc>,
-    /// Counters of its programs, for `compare`
+    /// Counters of its programs and its packets, for `compare`
     pub(crate) observe: Option<Observe>,
 }
 
-/// Counters of a node's programs during the run
+/// Counters of a node's programs and its packets during the run
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Observe {
-    /// Whether their system calls are; without it false
+    /// Whether its programs' system calls are counted; without it false
     #[serde(default)]
     pub(crate) calls: bool,
+    /// Whether its packets are, flow by flow; without it false
+    #[serde(default)]
+    pub(crate) packets: bool,
 }
 
 /// How the date of a node is off against the others'

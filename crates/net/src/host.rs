@@ -11,6 +11,7 @@ mod ipv6;
 pub(crate) mod lateness;
 mod netlink;
 pub(crate) mod observation;
+pub(crate) mod passages;
 pub(crate) mod queues;
 mod realtime;
 mod rules;

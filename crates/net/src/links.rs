@@ -16,6 +16,7 @@ pub(crate) mod ids;
 pub(crate) mod impairments;
 pub(crate) mod ipv6;
 pub(crate) mod network;
+pub(crate) mod passages;
 pub(crate) mod pipe;
 pub(crate) mod port;
 pub(crate) mod prefix;

@@ -307,6 +307,7 @@ impl Plan {
             cpu_clock_divisor: planned.cpu_clock_divisor,
             dilated_tsc: node.dilated_tsc,
             observes_calls: node.observes_calls,
+            observes_packets: node.observes_packets,
             congestion: planned.congestion,
             disk: experiment.machines[node.machine].disk.as_ref().map(|disk| disk.parameters.clone()),
             durable: experiment.machines[node.machine].disk.as_ref().is_some_and(|disk| disk.durable),

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use counters::NodeCalls;
+use counters::{NodeCalls, ObservedPackets};
 use host::beneath::Dir;
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +32,7 @@ pub(crate) const DISKS: &str = "disks.csv";
 pub(crate) const NODE_INTERVALS: &str = "nodes.csv";
 const NODES: &str = "nodes";
 const CALLS: &str = "calls.json";
+const PACKETS: &str = "packets.json";
 const CAPTURES: &str = "captures";
 /// A run directory of its own.
 const CONFIRMATION: &str = "confirm";
@@ -41,6 +42,17 @@ const LONGEST_REPORT: u64 = 64 << 20;
 
 /// The version of `calls.json`.
 const CALLS_VERSION: u32 = 1;
+
+/// The version of `packets.json`.
+const PACKETS_VERSION: u32 = 1;
+
+/// `packets.json`.
+#[derive(Serialize, Deserialize)]
+struct Packets {
+    version: u32,
+    #[serde(flatten)]
+    packets: ObservedPackets,
+}
 
 /// `calls.json`.
 #[derive(Serialize, Deserialize)]
@@ -307,6 +319,29 @@ impl RunDir {
         let calls = Calls { version: CALLS_VERSION, calls };
         let text = serde_json::to_string(&calls).expect("maps with text for keys, and numbers");
         self.write(&calls_file(node).to_string_lossy(), text + "\n").map(|_| ())
+    }
+
+    /// The packets of nodes, flow by flow, `packets.json`; `None` if they were not counted.
+    pub fn packets(&self) -> Result<Option<ObservedPackets>> {
+        let path = self.path.join(PACKETS);
+        let Some(text) = self.read_if_there(&path)? else { return Ok(None) };
+        let packets: Packets = serde_json::from_slice(&text)
+            .map_err(|e| Error::input(&path, format!("packets cannot be read: {e}: a run of diorama writes them")))?;
+        match packets.version {
+            PACKETS_VERSION => Ok(Some(packets.packets)),
+            other => {
+                let what =
+                    format!("packets of version {other}, and this diorama reads {PACKETS_VERSION}: run it again");
+                Err(Error::input(&path, what))
+            }
+        }
+    }
+
+    /// Writes them.
+    pub fn write_packets(&self, packets: ObservedPackets) -> Result<()> {
+        let packets = Packets { version: PACKETS_VERSION, packets };
+        let text = serde_json::to_string(&packets).expect("maps with text for keys, and numbers");
+        self.write(PACKETS, text + "\n").map(|_| ())
     }
 
     /// The nodes that have logs, in the order of their names.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use counters::NodeCalls;
+use counters::{NodeCalls, ObservedPackets};
 use host::beneath::Dir;
 use indexmap::IndexMap;
 
@@ -24,6 +24,8 @@ pub struct Run {
     pub samples: IndexMap<String, Samples>,
     /// The system calls of those nodes of which they were counted, if it was [opened](Run::open) with them.
     pub calls: IndexMap<String, NodeCalls>,
+    /// The packets of those nodes of which they were counted, likewise.
+    pub packets: Option<ObservedPackets>,
 }
 
 impl Run {
@@ -34,10 +36,11 @@ impl Run {
         for node in run.result.nodes.keys() {
             run.calls.extend(dir.calls(node)?.map(|of_node| (node.clone(), of_node)));
         }
+        run.packets = dir.packets()?;
         Ok(run)
     }
 
-    /// Likewise, but for system calls, of a directory that may be open already.
+    /// Likewise, but for system calls and packets, of a directory that may be open already.
     pub fn of(dir: &RunDir) -> Result<Run> {
         let result = dir.result()?;
         let mut samples = IndexMap::new();
@@ -54,7 +57,7 @@ impl Run {
             }
             samples.insert(name.clone(), values);
         }
-        Ok(Run { dir: dir.path().to_owned(), result, samples, calls: IndexMap::new() })
+        Ok(Run { dir: dir.path().to_owned(), result, samples, calls: IndexMap::new(), packets: None })
     }
 }
 

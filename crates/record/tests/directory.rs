@@ -37,6 +37,7 @@ fn written(path: &Path) -> RunDir {
     log.add(&SpeedInterval { virtual_s: 0.0, core: 0, units_per_us, percent_of_reference, k: 1.25, capped: 0.0 })
         .unwrap();
     log.flush().unwrap();
+    dir.write_packets(Default::default()).unwrap();
     dir.make_captures().unwrap();
     fs::write(path.join(RunDir::capture_file("A--B")), "").unwrap();
     dir.write_report("<!DOCTYPE html>").unwrap();
@@ -73,7 +74,7 @@ fn the_documentation_has_every_file_and_every_column() {
     let temp = tempfile::tempdir().unwrap();
     written(temp.path());
     let files = files(temp.path(), Path::new(""));
-    assert_eq!(files.len(), 13, "{files:?}");
+    assert_eq!(files.len(), 14, "{files:?}");
     for file in files {
         let name = file.file_name().and_then(|name| name.to_str()).unwrap();
         let named = [file.to_str().unwrap(), name].iter().any(|name| page.contains(&format!("`{name}`")));
@@ -85,4 +86,23 @@ fn the_documentation_has_every_file_and_every_column() {
             }
         }
     }
+}
+
+#[test]
+fn packets_are_read_as_they_were_written_and_another_version_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = RunDir::prepare(dir.path().join("run"), []).unwrap();
+    assert_eq!(run.packets().unwrap(), None);
+    let golden = include_str!("golden/packets.json");
+    let path = run.path().join("packets.json");
+    fs::write(&path, golden).unwrap();
+    let packets = run.packets().unwrap().unwrap();
+    let way = &packets.ways[0];
+    assert_eq!((way.flows, way.carried.counters.packets, way.carried.counters.lost), (1, 8, 0));
+    assert_eq!((way.intervals[0].bytes, way.intervals[1].bytes), (540, 0));
+    run.write_packets(packets.clone()).unwrap();
+    assert_eq!(run.packets().unwrap(), Some(packets));
+    fs::write(&path, golden.replace("\"version\":1", "\"version\":9")).unwrap();
+    let refused = run.packets().unwrap_err().to_string();
+    assert!(refused.contains("packets.json") && refused.contains("version 9") && refused.contains("run it again"));
 }

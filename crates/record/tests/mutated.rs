@@ -12,11 +12,12 @@ fn any_file_of_a_run_is_read_or_refused() {
     let inputs = mutations::files("tests/golden", &[".json", ".csv", ".jsonl"]);
     assert!(inputs.len() >= 2);
     mutations::fuzz("record", &inputs, |bytes| {
-        for name in ["result.json", "plan.json", "events.jsonl", "metrics/latency.csv"] {
+        for name in ["result.json", "plan.json", "events.jsonl", "packets.json", "metrics/latency.csv"] {
             std::fs::write(dir.path().join(name), bytes).unwrap();
         }
         let run = RunDir::at(dir.path());
         drop(run.plan().map_err(|e| e.to_string()));
+        drop(run.packets().map_err(|e| e.to_string()));
         drop(Run::open(dir.path()).map_err(|e| e.to_string()));
     });
 }

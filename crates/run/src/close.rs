@@ -5,7 +5,7 @@ use fidelity::findings::Findings;
 use host::warn;
 use scale::{RealDuration, RealInstant};
 use serde_json::json;
-use site::{Closing, CountedCalls, Injections, Monitored, Recording, Sample};
+use site::{Closing, CountedCalls, CountedPackets, Injections, Monitored, Recording, Sample};
 
 use crate::error::Error;
 use crate::links::PipeSums;
@@ -52,13 +52,16 @@ impl Run<'_> {
                 return closed;
             }
         };
-        let Closing { sample, clock_error_ppm, caches, injections, recordings, monitored, calls } = closing;
+        let Closing { sample, clock_error_ppm, caches, injections, recordings, monitored, calls, packets } = closing;
         if let Some(Injections { dilated, refused, .. }) = &injections {
             let detail = json!({ "programs_dilated": dilated, "programs_refused": refused });
             self.record(end.at, "end", None, detail);
         }
         self.note_monitored(end.at, &monitored);
         let observation = calls.map(|calls| self.keep_calls(end, calls));
+        if let Some(packets) = packets {
+            self.keep_packets(end, packets);
+        }
         let judged = sample.map_err(Error::from).and_then(|sample| {
             self.note_lost_cores(&sample);
             results::write_pipes(self.dir, &sample.network)?;
@@ -122,6 +125,30 @@ impl Run<'_> {
             }
         }
         Observation { nodes: Ok(seen), for_each_s, uncounted }
+    }
+
+    /// Writes the packets of nodes to the run directory. A run does not fail where they cannot be counted.
+    fn keep_packets(&mut self, end: &mut End, counted: CountedPackets) {
+        let CountedPackets { packets, cpu } = counted;
+        let packets = match packets {
+            Ok(packets) => packets,
+            Err(because) => {
+                warn(format_args!("{because}; so the packets of the run are not in it"));
+                return self.record(end.at, "packets-uncounted", None, json!({ "because": because }));
+            }
+        };
+        let sum = packets.ways.iter().map(|way| way.carried.counters.packets).sum::<u64>() + packets.others.packets;
+        let detail = json!({ "packets": sum, "missed": packets.missed, "core_s": cpu.as_secs_f64() });
+        self.record(end.at, "packets", None, detail);
+        if packets.missed > 0 {
+            let missed = packets.missed;
+            warn(format_args!(
+                "{missed} entries, arrivals or losses of packets passed uncounted: the harness was too busy"
+            ));
+        }
+        if let Err(e) = self.dir.write_packets(packets) {
+            end.breaks(Error::from(e));
+        }
     }
 
     /// Keeps what the core did, for the runs after this one. A run does not fail for that.

@@ -30,7 +30,9 @@ pub use self::calls::{
 pub use self::conditions::{Conditions, DiskConditions, OtherWriteback};
 pub use self::error::{Error, Kind, Result};
 pub use self::image::{KeptAbout, Origin, SaveImage};
-pub use self::sample::{Closing, Collected, CountedCalls, CutLog, Injections, Monitored, Recording, Sample, SpeedSeen};
+pub use self::sample::{
+    Closing, Collected, CountedCalls, CountedPackets, CutLog, Injections, Monitored, Recording, Sample, SpeedSeen,
+};
 pub use self::setup::{
     Base, Boot, CaptureSetup, Continues, CoreChoice, CoreSharing, GuestSetup, MonitorSetup, NodeSetup, Root, Setup,
     Source,

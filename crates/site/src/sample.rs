@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use counters::{
-    CoreTicks, CpuSample, DiskCounters, ForeignThread, NodeCalls, Speed, Staleness, TcpCounters, UntrueSetting,
+    CoreTicks, CpuSample, DiskCounters, ForeignThread, NodeCalls, ObservedPackets, Speed, Staleness, TcpCounters,
+    UntrueSetting,
 };
 use net::Observation;
 use record::LogStream;
@@ -61,6 +62,17 @@ pub struct Closing {
     pub monitored: Monitored,
     /// The system calls of those nodes of which they are counted; `None` if they are of none.
     pub calls: Option<CountedCalls>,
+    /// The packets of those nodes of which they are counted; `None` if they are of none.
+    pub packets: Option<CountedPackets>,
+}
+
+/// Packets that were counted, and what that has cost.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CountedPackets {
+    /// Flow by flow; or why nothing is known of them.
+    pub packets: Result<ObservedPackets, String>,
+    /// CPU time of the harness's cores.
+    pub cpu: RealDuration,
 }
 
 /// System calls that were counted, and what that has cost.

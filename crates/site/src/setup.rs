@@ -121,6 +121,9 @@ pub struct NodeSetup {
     /// Whether the system calls of its programs are counted.
     #[serde(default)]
     pub observes_calls: bool,
+    /// Whether its packets are counted, flow by flow.
+    #[serde(default)]
+    pub observes_packets: bool,
     /// Its TCP's congestion control.
     pub congestion: Congestion,
     /// The disk that holds what it writes; none: that takes the machine's time.

@@ -73,6 +73,24 @@ pub fn capturing(cores: &Cores, snap: usize) -> Result<[Row; 2], Error> {
     Ok([cost, late])
 }
 
+/// Costs of noting what happens to a frame for the emulator's thread, likewise.
+pub fn observing(cores: &Cores) -> Result<Row, Error> {
+    let rounds = (0..ROUNDS).map(|_| {
+        let bed = a_link(cores)?;
+        let without = streamed(&bed)?;
+        let bed = a_link(cores)?;
+        let passages = bed.emulator.watch(&[0, 1]).map_err(Error::failed)?;
+        let with = streamed(&bed)?;
+        Ok([without, Stream { missed: passages.missed(), ..with }])
+    });
+    let rounds: Vec<[Stream; 2]> = rounds.collect::<Result<_, Error>>()?;
+    let of = |with: usize| median(rounds.iter().map(|r| r[with].us_per_frame).collect());
+    let missed: u64 = rounds.iter().map(|r| r[1].missed).sum();
+    let params = json!({"bytes": 1518, "us_per_frame": short(of(1)), "without_us_per_frame": short(of(0)),
+        "frames": rounds[0][1].frames, "missed": missed, "rounds": ROUNDS});
+    Ok(Row::new("net_observe_cost", params, of(1) - of(0), "us/frame"))
+}
+
 /// Measurements of the emulator during a stream of bursts.
 struct Stream {
     frames: u64,
@@ -83,8 +101,14 @@ struct Stream {
 
 fn captured(cores: &Cores, file: Option<(&Path, usize)>) -> Result<Stream, Error> {
     let bed = a_link(cores)?;
-    let (from, _to) = bed.sockets()?;
     let capture = file.map(|(dir, snap)| bed.capture(dir.join("bench.pcapng"), snap)).transpose()?;
+    let stream = streamed(&bed)?;
+    let captured = capture.map(|c| c.finish(&bed.emulator).map_err(Error::failed)).transpose()?.unwrap_or_default();
+    Ok(Stream { missed: captured.iter().map(|c| c.missed).sum(), ..stream })
+}
+
+fn streamed(bed: &Bed) -> Result<Stream, Error> {
+    let (from, _to) = bed.sockets()?;
     let before = bed.emulator.observe().map_err(Error::failed)?;
     for _ in 0..400 {
         blast(&from, charged(1518) - HEADERS, 50);
@@ -94,8 +118,7 @@ fn captured(cores: &Cores, file: Option<(&Path, usize)>) -> Result<Stream, Error
     let frames = after.pipes[0].counters.packets - before.pipes[0].counters.packets;
     let us_per_frame = (after.cpu.as_secs_f64() - before.cpu.as_secs_f64()) * 1e6 / frames.max(1) as f64;
     let late_us = after.lateness.all.value_at_quantile(0.999) as f64 / 1e3;
-    let captured = capture.map(|c| c.finish(&bed.emulator).map_err(Error::failed)).transpose()?.unwrap_or_default();
-    Ok(Stream { frames, us_per_frame, late_us, missed: captured.iter().map(|c| c.missed).sum() })
+    Ok(Stream { frames, us_per_frame, late_us, missed: 0 })
 }
 
 /// Time to deliver a frame of a bulk transfer: the receiver's TCP runs inside the write and is charged to no

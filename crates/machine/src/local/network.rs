@@ -28,6 +28,8 @@ pub struct Network {
     hosts: Vec<Vec<(String, IpAddr)>>,
     /// The address of each node's first interface, if it has one.
     addresses: Vec<Option<Ipv4Addr>>,
+    /// All addresses, and whose they are.
+    owners: Vec<(IpAddr, String)>,
     not_applied: Vec<NotApplied>,
     /// Node by node, the interfaces of those that are guests.
     guests: Vec<Arc<[GuestPort]>>,
@@ -62,12 +64,15 @@ impl Network {
         let hosts = setup.nodes.iter().map(seen).collect();
         let first = |node: &NodeSetup| network.ports_of(&node.name).next().map(|port| port.address);
         let addresses = setup.nodes.iter().map(first).collect();
+        let both =
+            |port: &net::Port| [port.address.into(), net::twin(port.address).into()].map(|a| (a, port.node.clone()));
+        let owners = network.ports().iter().flat_map(both).collect();
         let options = net::Options { core: setup.cores.emulator(), polling: setup.tdf.polling_interval() };
         let named = |name: &String| Some((name.clone(), network.pipe(name)?));
         let pipes = network.pipe_names().iter().filter_map(named).collect();
         let emulator = Emulator::start(network, taps, options, clocks)?;
         let namespaces = Namespaces { all: namespaces, _tcp: (cubic, timeout) };
-        Ok((Network { emulator, pipes, hosts, addresses, not_applied, guests }, namespaces))
+        Ok((Network { emulator, pipes, hosts, addresses, owners, not_applied, guests }, namespaces))
     }
 
     /// The interfaces of a node that is a guest.
@@ -88,6 +93,11 @@ impl Network {
     /// The address of each node's first interface, if it has one.
     pub fn addresses(&self) -> &[Option<Ipv4Addr>] {
         &self.addresses
+    }
+
+    /// All addresses of nodes, and whose they are.
+    pub fn owners(&self) -> &[(IpAddr, String)] {
+        &self.owners
     }
 
     /// Whether a guest listens on a TCP port, by what it has answered so far.

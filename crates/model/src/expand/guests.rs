@@ -12,7 +12,7 @@ use crate::paths;
 use crate::tree::{Span, Value, shorten};
 
 /// The keys of a node that are about a program, and not about a machine.
-const OF_PROGRAMS: [(&str, &str); 10] = [
+const OF_PROGRAMS: [(&str, &str); 9] = [
     ("run", "write either of them"),
     ("root", "its files are on its `disk`, or in its `initrd`"),
     ("env", "its kernel has a `cmdline`"),
@@ -22,7 +22,6 @@ const OF_PROGRAMS: [(&str, &str); 10] = [
     ("tsc", "its counter of cycles is hidden from it"),
     ("ports", "they lead to containers only"),
     ("clock", "its clock is the machine's own"),
-    ("observe", "its programs call its own kernel"),
 ];
 
 /// The length of a kernel's command line that every architecture takes.
@@ -40,6 +39,11 @@ pub(super) fn guest(
             let what = format!("a guest is a machine and no program, and `{key}` is about one: remove it; {instead}");
             problems.add(entry.at(key), what);
         }
+    }
+    if entry.value.as_ref().and_then(|node| node.observe).is_some_and(|observe| observe.calls) {
+        let what =
+            "a guest's programs call its own kernel, where nobody counts: remove `calls`; `packets` can be counted";
+        problems.add(key_span(entry.node, "observe", "calls"), what);
     }
     let at = |key: &str| key_value(entry, key);
     let mut found = |key: &str, path: &Option<String>| {

@@ -228,6 +228,7 @@ fn node(entry: &Entry<'_, file::Node>, machines: &[(Machine, bool)], dir: &Path,
         clock: None,
         dilated_tsc: false,
         observes_calls: false,
+        observes_packets: false,
         place: problems.line(entry.key_span()),
         beside: Vec::new(),
     };
@@ -291,6 +292,7 @@ fn node(entry: &Entry<'_, file::Node>, machines: &[(Machine, bool)], dir: &Path,
     ports::ports(entry, read, &mut node, problems);
     node.dilated_tsc = matches!(read.tsc, Some(file::Tsc::Dilated));
     node.observes_calls = read.observe.is_some_and(|observe| observe.calls);
+    node.observes_packets = read.observe.is_some_and(|observe| observe.packets);
     if let Some(ready) = &read.ready {
         node.ready = self::ready(ready, entry, problems);
     }

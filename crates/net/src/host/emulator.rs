@@ -17,6 +17,7 @@ use crate::host::capture::{Capture, CaptureFile, Captured, Stamp};
 use crate::host::clocks::Clocks;
 use crate::host::event_loop::{Command, Dates, Loop};
 use crate::host::observation::{Observation, PipeObservation, PortObservation};
+use crate::host::passages::Passages;
 use crate::host::realtime;
 use crate::host::tap::Tap;
 use crate::host::traffic::Traffic;
@@ -208,6 +209,20 @@ impl Emulator {
     /// Frames recorded until now go to their files, and nothing more.
     fn end_capture(&self) -> Result<(), Error> {
         self.ask(|reply| Command::Sniff { sniffer: None, reply }).map(drop)
+    }
+
+    /// Notes what happens to the frames of nodes, by their places, from now on until [`Emulator::end_watch`].
+    ///
+    /// One at a time: a second one ends the first.
+    pub fn watch(&self, nodes: &[usize]) -> Result<Passages, Error> {
+        let (passages, watcher) = Passages::of(nodes);
+        self.ask(|reply| Command::Watch { watcher: Some(watcher), reply })?;
+        Ok(passages)
+    }
+
+    /// Notes nothing more; what has been noted until now can still be read.
+    pub fn end_watch(&self) -> Result<(), Error> {
+        self.ask(|reply| Command::Watch { watcher: None, reply }).map(drop)
     }
 
     /// Ends the thread; what was counted until then. What is in the pipes is lost.

@@ -26,6 +26,7 @@ use crate::links::flow::{FlowChange, FlowInterval};
 use crate::links::frame::Frame;
 use crate::links::ids::{PipeId, PortId};
 use crate::links::network::{Delivery, Network};
+use crate::links::passages::Watcher;
 use crate::links::series::PipeInterval;
 use crate::links::sniffer::Sniffer;
 use crate::links::spec::PipeChange;
@@ -66,6 +67,7 @@ pub(crate) enum Command {
     ShowDates(Dates),
     Knock { port: PortId, tcp: u16, reply: Sender<bool> },
     Sniff { sniffer: Option<Sniffer>, reply: Sender<Option<Sniffer>> },
+    Watch { watcher: Option<Watcher>, reply: Sender<Option<Watcher>> },
     Stop,
 }
 
@@ -517,6 +519,7 @@ impl<'a> Loop<'a> {
                 }
                 // The caller gives back the memory of what was used until now.
                 Command::Sniff { sniffer, reply } => drop(reply.send(self.network.sniff(sniffer))),
+                Command::Watch { watcher, reply } => drop(reply.send(self.network.watch(watcher))),
             }
         }
         true

@@ -1,6 +1,6 @@
 //! Frames: buffers that are used again and again, and what the emulator reads in them.
 
-use scale::RealDuration;
+use scale::{RealDuration, RealInstant};
 
 use crate::links::headers::{IPV4, IPV6};
 use crate::links::ipv6;
@@ -25,11 +25,29 @@ pub struct Frame {
     pub(crate) switched: bool,
     /// By how much it has entered pipes later than it should, since others had entered meanwhile.
     pub(crate) pushed: RealDuration,
+    /// Whether somebody wants to know of it. It means nothing where nobody observes anything.
+    pub(crate) mark: Mark,
+}
+
+/// Marks of a frame that is observed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Mark {
+    /// When it entered the network.
+    pub entered: RealInstant,
+    /// Which of all observed frames it is; 0: nobody observes it.
+    pub number: u32,
+    /// Whether the node that it entered by only forwards it.
+    pub is_forwarded: bool,
+    /// Whether the port that it goes to is of the node that it is for.
+    pub ends: bool,
+    /// Whether a link made it, as a copy of another.
+    pub is_copy: bool,
 }
 
 impl Frame {
     fn new(capacity: usize) -> Self {
-        Frame { buffer: vec![0; capacity].into(), len: 0, switched: false, pushed: RealDuration::ZERO }
+        let (pushed, mark) = (RealDuration::ZERO, Mark::default());
+        Frame { buffer: vec![0; capacity].into(), len: 0, switched: false, pushed, mark }
     }
 
     /// The whole buffer, to read a frame into; call [`Frame::set_len`] after.
@@ -80,6 +98,8 @@ impl Frame {
         }
         let bit = which % ((total - header) as u64 * 8);
         self.buffer[ETHERNET + header + (bit / 8) as usize] ^= 1 << (bit % 8);
+        // Whose it is can no longer be told by its headers.
+        self.mark.number = 0;
         true
     }
 
@@ -203,6 +223,7 @@ impl Pool {
         copy.len = original.len;
         copy.switched = original.switched;
         copy.pushed = original.pushed;
+        copy.mark = original.mark;
         copy
     }
 

@@ -16,6 +16,7 @@ use crate::links::flow::{FlowChange, FlowInterval};
 use crate::links::frame::{Frame, Pool, Refused};
 use crate::links::ids::{PipeId, PortId, Vertex};
 use crate::links::impairments::Impairments;
+use crate::links::passages::Watcher;
 use crate::links::pipe::draws::Draws;
 use crate::links::pipe::{Entry, Packet, Pipe};
 use crate::links::port::Port;
@@ -72,6 +73,7 @@ pub struct Network {
     series: Option<Series>,
     flow_intervals: Vec<FlowInterval>,
     sniffer: Option<Sniffer>,
+    watcher: Option<Watcher>,
 }
 
 impl Network {
@@ -98,7 +100,7 @@ impl Network {
         }
         let counters = vec![PortCounters::default(); topology.ports.len()];
         let held = EarlyFrames::of(counters.len());
-        let (series, flow_intervals, sniffer) = (None, Vec::new(), None);
+        let (series, flow_intervals, sniffer, watcher) = (None, Vec::new(), None, None);
         let lookahead = RealDuration::ZERO;
         let mut network = Network {
             topology,
@@ -116,6 +118,7 @@ impl Network {
             series,
             flow_intervals,
             sniffer,
+            watcher,
         };
         network.look_ahead();
         Ok(network)
@@ -192,7 +195,7 @@ impl Network {
     pub fn inject(&mut self, port: PortId, now: RealInstant, frame: Frame) {
         let Some((frame, to)) = self.admit(port, frame) else { return };
         match self.held.ahead_of(port, &frame) {
-            None => self.enter(self.topology.ports[port.index()].pipe, now, frame, to),
+            None => self.enter_first(port, now, frame, to),
             Some(at) => self.hold(port, at, frame, to),
         }
     }
@@ -209,9 +212,8 @@ impl Network {
             self.hold(port, sent, frame, to);
             return RealDuration::ZERO;
         }
-        let pipe = self.topology.ports[port.index()].pipe;
-        self.enter(pipe, sent, frame, to);
-        self.pipes[pipe.index()].latest().since(sent)
+        self.enter_first(port, sent, frame, to);
+        self.pipes[self.topology.ports[port.index()].pipe.index()].latest().since(sent)
     }
 
     /// Where a frame goes in the end; one that goes nowhere is counted, and is gone.
@@ -267,7 +269,7 @@ impl Network {
     fn release(&mut self) {
         let Some((port, Waiting { at, frame, to, .. })) = self.held.release() else { return };
         self.inside -= 1;
-        self.enter(self.topology.ports[port.index()].pipe, at, frame, to);
+        self.enter_first(port, at, frame, to);
     }
 
     /// Moves everything that is due by `now` and hands out, in the order of their instants, the frames that leave.
@@ -309,6 +311,9 @@ impl Network {
                     if !frame.switched {
                         frame.set_destination_mac(self.topology.ports[port.index()].mac);
                     }
+                    if let Some(watcher) = &mut self.watcher {
+                        watcher.leaves(&self.topology, [port, to], exit, &frame);
+                    }
                     deliver(Delivery { port, exit, pushed: frame.pushed, frame: frame.bytes() });
                     self.pool.give(frame);
                 }
@@ -344,6 +349,11 @@ impl Network {
     /// Has every frame that enters a pipe of the sniffer's recorded from now on; gives the sniffer used until now.
     pub(crate) fn sniff(&mut self, sniffer: Option<Sniffer>) -> Option<Sniffer> {
         std::mem::replace(&mut self.sniffer, sniffer)
+    }
+
+    /// Has frames of observed nodes noted from now on; gives the watcher used until now.
+    pub(crate) fn watch(&mut self, watcher: Option<Watcher>) -> Option<Watcher> {
+        std::mem::replace(&mut self.watcher, watcher)
     }
 
     /// Changes flows of the network's own at `now`, to which it must have been advanced.
@@ -434,6 +444,8 @@ impl Network {
                 self.inside -= 1;
                 if let Some(source) = packet.to.of_source() {
                     self.background.lost(source);
+                } else if let Some(watcher) = &mut self.watcher {
+                    watcher.cut_off(now, &packet.frame);
                 }
                 self.pool.give(packet.frame);
             }
@@ -503,6 +515,16 @@ impl Network {
         self.pool.give(frame);
     }
 
+    /// Has a frame of a node enter the network.
+    fn enter_first(&mut self, port: PortId, sent: RealInstant, mut frame: Frame, to: PortId) {
+        let pipe = self.topology.ports[port.index()].pipe;
+        if let Some(watcher) = &mut self.watcher {
+            let at = self.pipes[pipe.index()].latest().max(sent);
+            watcher.enters(&self.topology, port, to, at, &mut frame);
+        }
+        self.enter(pipe, sent, frame, to);
+    }
+
     fn enter(&mut self, pipe: PipeId, now: RealInstant, mut frame: Frame, to: PortId) {
         let entered = &mut self.pipes[pipe.index()];
         let sent = now;
@@ -512,6 +534,8 @@ impl Network {
         // A buffer that is no frame of anybody's has no bytes to look at.
         let sniffer = self.sniffer.as_mut().filter(|_| to.of_source().is_none());
         let record = sniffer.and_then(|s| s.copy(pipe, now, frame.bytes()));
+        let watcher = self.watcher.as_ref().filter(|_| to.of_source().is_none());
+        let observed = watcher.and_then(|watcher| watcher.comes(now, &frame));
         if frame.len() > self.largest[pipe.index() / 2] {
             entered.counters.too_long += 1;
             self.pool.give(frame);
@@ -538,6 +562,9 @@ impl Network {
         }
         if let Some(record) = record {
             record.finish(Impairments::of(&entered.counters.since(&counted)));
+        }
+        if let (Some(watcher), Some(observed)) = (&mut self.watcher, observed) {
+            watcher.fared(observed, &entered.counters.since(&counted));
         }
     }
 }

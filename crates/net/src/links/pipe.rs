@@ -129,7 +129,8 @@ impl Pipe {
     /// Lets a frame and a copy of it into the queue; how many of them are in.
     #[cold]
     fn enter_twice(&mut self, now: RealInstant, frame: Frame, to: PortId, n: u64, pool: &mut Pool) -> usize {
-        let twin = pool.copy(&frame);
+        let mut twin = pool.copy(&frame);
+        twin.mark.is_copy = true;
         self.counters.duplicated += 1;
         let first = self.admit(now, frame, to, Ticket { n, copy: false }, pool);
         let second = self.admit(now, twin, to, Ticket { n, copy: true }, pool);

@@ -5,6 +5,7 @@ mod clocks;
 mod impairments;
 mod lans;
 mod partitions;
+mod passages;
 mod pipes;
 mod routes;
 mod series;
