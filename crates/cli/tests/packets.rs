@@ -1,4 +1,4 @@
-//! Packets, flow by flow: as many as a capture of the same run has.
+//! Packets, flow by flow: as many as a capture of the same run has, and told where two runs differ.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -112,10 +112,51 @@ fn as_much_is_counted_of_flows_as_a_capture_of_the_same_run_has() {
         assert!((6_047_520..6_100_000).contains(&delays.least), "{delays:?}");
         assert!((12_095_000..12_500_000).contains(&round_trips.least), "{round_trips:?}");
     }
-    // What was sent again is what was lost, and what the sender took to be so.
+    // Senders repeat what was lost, and what they take to be so.
     assert!(down.carried.counters.retransmissions >= down.carried.counters.lost / 2, "{down:?}");
     assert_eq!(down.carried.counters.payload_bytes - down.carried.counters.retransmitted_bytes, 60 * 20_000);
     let events = lab.read(&format!("{dir}/events.jsonl"));
     assert!(events.contains("\"event\":\"packets\"") && events.contains("\"core_s\""), "{events}");
     assert!(left_behind(true).is_empty(), "{:?}", left_behind(true));
+}
+
+#[test]
+fn a_link_that_loses_more_is_found_and_named() {
+    let lab = Lab::new(ANSWERS);
+    let at_loss = |loss: &str, out: &str| {
+        let loss = format!("links.1.loss={loss}");
+        let run = lab.diorama(&["run", "lab", "--variant", "baseline", "--set", &loss, "--out", out]);
+        assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
+    };
+    at_loss("0%", "whole");
+    at_loss("5%", "lossy");
+    let told = lab.diorama(&["compare", "whole", "lossy", "--html", "page.html"]);
+    assert_eq!(told.code, 0, "{}{}", told.stdout, told.stderr);
+    let lines: Vec<&str> = told.stdout.lines().skip_while(|line| !line.contains(": network: tcp 80, ")).collect();
+    let differs =
+        |what: &str| lines.iter().any(|l| l.starts_with(&format!("  {what} ")) && l.contains("0.000 in whole"));
+    assert!(lines[0].ends_with("it differs:"), "{}", told.stdout);
+    assert!(differs("dropped") && differs("retransmissions"), "{}", told.stdout);
+    assert!(lab.read("page.html").contains("<h2>Network"));
+    let json = lab.diorama(&["compare", "whole", "lossy", "--json"]).stdout;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let way = &json["network"]["ways"][0];
+    assert_eq!((way["protocol"].as_str(), way["server_port"].as_u64()), (Some("tcp"), Some(80)));
+    assert_eq!(json["network"]["requests"][0], "latency");
+    // A run is what it is beside itself, and one without packets says what would help.
+    let alike = lab.diorama(&["compare", "whole", "whole"]).stdout;
+    assert!(alike.contains("nothing differs by more than chance") && !alike.contains("it differs"), "{alike}");
+    let run =
+        lab.diorama(&["run", "lab", "--variant", "baseline", "--set", "nodes.client.observe={}", "--out", "blind"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let blind = lab.diorama(&["compare", "whole", "blind"]);
+    assert!(
+        blind.code == 0 && blind.stdout.contains("the packets of blind were not observed: write"),
+        "{}",
+        blind.stdout
+    );
+    let json = lab.diorama(&["compare", "whole", "blind", "--json"]).stdout;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert!(json["network"].is_null() && json["network_because"].as_str().unwrap().contains("observe"), "{json}");
+    assert!(lab.diorama(&["compare", "blind", "blind"]).stdout.find("network:").is_none());
 }

@@ -9,11 +9,13 @@
 mod bounds;
 mod calls;
 mod difference;
+mod network;
 mod nodes;
 
 pub use bounds::{Bound, Statistic};
 pub use calls::{CallComparison, LIGHTEST, ProgramComparison, StepComparison};
 pub use difference::{Difference, Says};
+pub use network::{Measure, NetworkComparison, WayComparison};
 pub use nodes::{NodeComparison, busiest};
 use record::{Intervals, Run, Series, Summary, Variant, Verdict};
 use serde::Serialize;
@@ -37,6 +39,10 @@ pub struct Comparison {
     pub nodes: Vec<NodeComparison>,
     /// Programs whose system calls both counted, those first that differ most.
     pub programs: Vec<ProgramComparison>,
+    /// Packets of nodes; `None` if a run did not observe any.
+    pub network: Option<NetworkComparison>,
+    /// Why there is nothing of packets, if so.
+    pub network_because: Option<String>,
     /// Of base and other; suspect if any of their runs is.
     pub verdicts: [Verdict; 2],
     /// How many pairs of runs were compared.
@@ -155,11 +161,17 @@ pub fn compare(base: &Series, other: &Series, bounds: &[Bound]) -> Result<Compar
     let metrics = base.first().result.metrics.keys().filter(measured);
     let metrics: Vec<_> = metrics.map(|name| compare_metric(base, other, &pairs, name, bounds)).collect();
     let suspect = [base, other].into_iter().flat_map(|series| series.runs.values()).filter_map(suspect).collect();
+    let (network, network_because) = match network::compare(base, other) {
+        Ok(network) => (Some(network), None),
+        Err(because) => (None, Some(because)),
+    };
     Ok(Comparison {
         within: metrics.iter().all(|m| m.outside.is_empty()),
         metrics,
         nodes: nodes::compare(&pairs),
         programs: calls::compare(&all(base), &all(other)),
+        network,
+        network_because,
         verdicts: [base.verdict(), other.verdict()],
         pairs: pairs.len(),
         suspect,
@@ -219,7 +231,8 @@ fn pair<'a>(base: &'a Series, other: &'a Series) -> Result<Vec<(&'a Run, &'a Run
             return apart(format!("{dir} has a metric `{name}`, {b} has not"));
         }
     }
-    if first.metrics.is_empty() && (base.first().calls.is_empty() || other.first().calls.is_empty()) {
+    let both = |has: fn(&Run) -> bool| has(base.first()) && has(other.first());
+    if first.metrics.is_empty() && !both(|run| !run.calls.is_empty()) && !both(|run| run.packets.is_some()) {
         return apart(format!("{b} has no metrics, so there is nothing to compare: name some in the experiment"));
     }
     Ok(pairs)

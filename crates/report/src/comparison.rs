@@ -1,5 +1,6 @@
 //! Runs compared with a base, and the forms in which that is shown.
 
+mod network;
 mod page;
 mod profiles;
 mod programs;
@@ -65,6 +66,11 @@ impl Comparisons {
     fn pairs(&self) -> Vec<(&Series, &Comparison)> {
         self.others.iter().map(|(series, comparison)| (series, comparison)).collect()
     }
+}
+
+/// Whether a run of the series has packets.
+fn observed_packets(series: &Series) -> bool {
+    series.runs.values().any(|run| run.packets.is_some())
 }
 
 /// A short name for each series: its variant, or its path where two have the same.

@@ -194,6 +194,8 @@ mod tests {
             metrics,
             nodes,
             programs: vec![],
+            network: None,
+            network_because: None,
             verdicts,
             pairs: 1,
             suspect: vec![],

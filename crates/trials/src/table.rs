@@ -234,6 +234,8 @@ mod tests {
             metrics: vec![metric("requests"), metric("latency")],
             nodes: vec![],
             programs: vec![],
+            network: None,
+            network_because: None,
             verdicts: [Verdict::Trustworthy; 2],
             pairs: 1,
             suspect: vec![],

@@ -115,7 +115,7 @@ pub(super) fn compare(base: &[&Run], other: &[&Run]) -> Vec<ProgramComparison> {
 }
 
 /// The metric of both that has most samples, and how many.
-fn requests(base: &[&Run], other: &[&Run]) -> Option<(String, [usize; 2])> {
+pub(super) fn requests(base: &[&Run], other: &[&Run]) -> Option<(String, [usize; 2])> {
     let count = |runs: &[&Run], name: &str| -> Option<usize> {
         runs.iter().map(|run| run.result.metrics.get(name).map(|metric| metric.summary.n)).sum()
     };

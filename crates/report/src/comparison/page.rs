@@ -7,7 +7,7 @@ use record::{Series, Verdict};
 
 use super::profiles::{Profile, metric_over_time, of_links, of_nodes};
 use super::table::knows_differences;
-use super::{labels, programs};
+use super::{labels, network, observed_packets, programs};
 use crate::distribution;
 use crate::error::Error;
 use crate::numbers::{difference, error, measured, with_interval};
@@ -58,8 +58,10 @@ pub(super) fn page_of(base: &Series, others: &[(&Series, &Comparison)]) -> Resul
     body += &cpu(&labels, others);
     body += &of_nodes(&labels, &profiles);
     body += &of_links(&labels, &profiles);
-    for (label, (_, comparison)) in labels[1..].iter().zip(others) {
+    for (label, (other, comparison)) in labels[1..].iter().zip(others) {
         body += &programs::sections([&labels[0], label], &comparison.programs);
+        let some = observed_packets(base) || observed_packets(other);
+        body += &network::sections([&labels[0], label], comparison, some);
     }
     body += "<h2>Whether to trust it</h2>\n";
     for (label, series) in labels.iter().zip(&all) {

@@ -82,7 +82,7 @@ fn from(step: &StepComparison) -> &str {
     step.from.as_deref().unwrap_or("the beginning")
 }
 
-fn number(value: f64) -> String {
+pub(super) fn number(value: f64) -> String {
     match value.abs() {
         v if v >= 100.0 => format!("{value:.0}"),
         v if v >= 1.0 => format!("{value:.2}"),

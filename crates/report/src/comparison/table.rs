@@ -5,7 +5,7 @@ use std::fmt::Write;
 use fidelity::compare::{Comparison, MetricComparison, NodeComparison, Statistic, busiest};
 use record::Series;
 
-use super::{labels, programs};
+use super::{labels, network, observed_packets, programs};
 use crate::numbers::{difference, error, measured, with_interval};
 
 /// One table of `base` against all `others`, each with the comparison that was made of it.
@@ -41,8 +41,10 @@ pub(super) fn table(base: &Series, others: &[(&Series, &Comparison)]) -> String 
             }
         }
     }
-    for (label, (_, comparison)) in labels[1..].iter().zip(others) {
+    for (label, (other, comparison)) in labels[1..].iter().zip(others) {
         text += &programs::text([&labels[0], label], &comparison.programs);
+        text += &network::text([&labels[0], label], comparison);
+        text += &network::because(label, comparison, observed_packets(base) || observed_packets(other));
         for note in &comparison.notes {
             let _ = writeln!(text, "{label}: {note}");
         }
