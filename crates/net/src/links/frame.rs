@@ -1,6 +1,6 @@
 //! Frames: buffers that are used again and again, and what the emulator reads in them.
 
-use scale::{RealDuration, RealInstant};
+use scale::RealDuration;
 
 use crate::links::headers::{IPV4, IPV6};
 use crate::links::ipv6;
@@ -29,11 +29,9 @@ pub struct Frame {
     pub(crate) mark: Mark,
 }
 
-/// Marks of a frame that is observed.
+/// Marks of a frame that is observed: so few bytes that a frame is no longer for them, where nobody observes anything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mark {
-    /// When it entered the network.
-    pub entered: RealInstant,
     /// Which of all observed frames it is; 0: nobody observes it.
     pub number: u32,
     /// Whether the node that it entered by only forwards it.

@@ -16,6 +16,8 @@ use crate::links::topology::Topology;
 
 /// How much of a frame is kept: all headers of IPv6 and TCP, without most options.
 const KEPT: usize = 96;
+/// Of how many frames it is known when they entered: twice as many as there can be in all pipes.
+const REMEMBERED: usize = 1 << 19;
 
 /// Something that happened to a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +25,7 @@ const KEPT: usize = 96;
 pub struct Passage {
     /// When, as the emulator computed it.
     pub at: RealInstant,
-    /// When it had entered the network, if it left; otherwise `at`.
+    /// When it had entered the network, if it left; `at`, if nobody knows, or it did not leave.
     pub entered: RealInstant,
     /// Which of all observed frames it is. It begins again after 2³² of them.
     pub number: u32,
@@ -49,7 +51,7 @@ pub enum Passed {
     EnteredForSeveral,
     /// It left, at the node that it is for.
     Left,
-    /// It left there, and had been forwarded by another node.
+    /// It left there, and had been forwarded by another node, or entered too long ago to be remembered.
     LeftForwarded,
     /// A pipe dropped, damaged or copied it.
     Fared,
@@ -91,16 +93,19 @@ pub(crate) struct Watcher {
     /// By node: whether frames from it and for it are observed.
     observed: Vec<bool>,
     last: u32,
+    /// By the last bits of their numbers: frames, and when they entered.
+    entered: Vec<(u32, RealInstant)>,
     missed: Arc<AtomicU64>,
 }
 
 impl Watcher {
     pub fn new(ring: Producer<Passage>, observed: Vec<bool>, missed: Arc<AtomicU64>) -> Watcher {
-        Watcher { ring, observed, last: 0, missed }
+        Watcher { ring, observed, last: 0, entered: vec![(0, RealInstant::ZERO); REMEMBERED], missed }
     }
 
     /// Marks a frame that enters the network by the port `from` on its way to `to`, and notes it, if it is one of an
     /// observed node's.
+    #[cold]
     pub fn enters(&mut self, topology: &Topology, from: PortId, to: PortId, at: RealInstant, frame: &mut Frame) {
         let sender = topology.owner(from);
         let source = frame.source().and_then(|address| topology.node_at(address));
@@ -116,7 +121,8 @@ impl Watcher {
         // Zero is no mark.
         self.last = self.last.wrapping_add(1).max(1);
         let ends = last.is_some() && last == destination;
-        frame.mark = Mark { entered: at, number: self.last, is_forwarded, ends, is_copy: false };
+        frame.mark = Mark { number: self.last, is_forwarded, ends, is_copy: false };
+        self.entered[self.last as usize % REMEMBERED] = (self.last, at);
         let for_several = to == PortId::ALL;
         if !is_forwarded {
             let what = if for_several { Passed::EnteredForSeveral } else { Passed::Entered };
@@ -128,21 +134,27 @@ impl Watcher {
     }
 
     /// Notes a frame that is handed to a port, on its way to another or at its end.
+    #[cold]
     pub fn leaves(&mut self, topology: &Topology, [port, to]: [PortId; 2], at: RealInstant, frame: &Frame) {
         let mark = &frame.mark;
         if mark.number == 0 || !mark.ends || topology.owner(port) != topology.owner(to) {
             return;
         }
-        let what = if mark.is_forwarded { Passed::LeftForwarded } else { Passed::Left };
-        self.note(Passage { entered: mark.entered, ..Passage::of(what, at, frame) });
+        let (number, entered) = self.entered[mark.number as usize % REMEMBERED];
+        let is_known = !mark.is_forwarded && number == mark.number;
+        let what = if is_known { Passed::Left } else { Passed::LeftForwarded };
+        let entered = if is_known { entered } else { at };
+        self.note(Passage { entered, ..Passage::of(what, at, frame) });
     }
 
     /// A frame that comes to a pipe, as it is before; `None` if nobody observes it.
+    #[cold]
     pub fn comes(&self, at: RealInstant, frame: &Frame) -> Option<Passage> {
         (frame.mark.number != 0).then(|| Passage::of(Passed::Fared, at, frame))
     }
 
     /// Notes how it fared, by what its entry counted.
+    #[cold]
     pub fn fared(&mut self, frame: Passage, entry: &PipeCounters) {
         let PipeCounters { lost, queue_drops, red_drops, down_drops, too_long, corrupted, duplicated, .. } = *entry;
         let fates = [lost, queue_drops, red_drops, down_drops, too_long, corrupted, duplicated].map(|n| n as u8);
