@@ -18,7 +18,13 @@ fuzz_target!(|bytes: &[u8]| {
     ciborium::into_writer(&VERSION, &mut messages).expect("it is in memory");
     match bytes.strip_prefix(b"#") {
         Some(text) => {
-            for value in Deserializer::from_slice(text).into_iter::<Value>().map_while(|value| value.ok()) {
+            for mut value in Deserializer::from_slice(text).into_iter::<Value>().map_while(|value| value.ok()) {
+                // Answers are CBOR in CBOR.
+                if let Some(answer) = value.get_mut("Answer").and_then(|result| result.get_mut("Ok")) {
+                    let mut bytes = Vec::new();
+                    ciborium::into_writer(answer, &mut bytes).expect("it is in memory");
+                    *answer = bytes.into();
+                }
                 ciborium::into_writer(&value, &mut messages).expect("it is in memory");
             }
         }

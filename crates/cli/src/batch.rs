@@ -1,5 +1,6 @@
 //! `diorama batch`: a queue of runs, and whoever makes them.
 
+use std::collections::HashSet;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode};
@@ -18,6 +19,8 @@ const QUEUE: &str = "/var/lib/diorama/queue.db";
 const LOOK: Duration = Duration::from_millis(200);
 /// How often whether runs were cut that others had begun.
 const LOOK_FOR_CUT: Duration = Duration::from_secs(2);
+/// How much is looked at of what a run wrote, from its end, in bytes.
+const LOG: u64 = 1 << 20;
 /// The exit code of a worker for whom nothing waits: none that a run has.
 const NOTHING: u8 = 10;
 
@@ -60,7 +63,8 @@ impl Place {
             engine::make_state_directory()?;
         }
         let rights = Rights::of_caller(&self.queue);
-        let opened = Queue::open(&self.queue).and_then(|queue| queue.jobs().map(|_| queue));
+        let opened =
+            Queue::open(&self.queue).and_then(|queue| queue.each(|_| Ok::<_, queue::Error>(())).map(|()| queue));
         match opened {
             // One that somebody has named may be any file of his.
             Err(queue::Error::Damaged { file, what }) if file == Path::new(QUEUE) => {
@@ -165,22 +169,23 @@ fn added(add: &Add) -> Result<ExitCode, Failure> {
 
 fn listed(list: &List) -> Result<ExitCode, Failure> {
     let (_rights, queue) = list.place.open()?;
-    let jobs = queue.jobs()?;
     if list.json {
-        let all: Vec<_> = jobs.iter().map(as_json).collect();
-        terminal::print(format_args!("{:#}\n", json!(all)))?;
+        let mut before = "[";
+        queue.each(|job| {
+            let text = format!("{:#}", as_json(&job)).replace('\n', "\n  ");
+            terminal::print(format_args!("{}\n  {text}", std::mem::replace(&mut before, ",")))
+        })?;
+        terminal::print(if before == "[" { "[]\n" } else { "\n]\n" })?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut text = format!("{:>5}  {:<9}  {:>8}  {:>5}  {:>8}  run\n", "job", "state", "priority", "tries", "took");
-    for job in &jobs {
-        let took = took(job).map_or(String::new(), |s| format!("{s} s"));
-        let words = job.wanted.words.join(" ");
-        text += &format!(
-            "{:>5}  {:<9}  {:>8}  {:>5}  {took:>8}  {words}\n",
-            job.id, job.state, job.wanted.priority, job.tries
-        );
-    }
-    terminal::print(text)?;
+    let head = format_args!("{:>5}  {:<9}  {:>8}  {:>5}  {:>8}  run\n", "job", "state", "priority", "tries", "took");
+    terminal::print(head)?;
+    queue.each(|job| {
+        let took = took(&job).map_or(String::new(), |s| format!("{s} s"));
+        let Job { id, state, tries, wanted, .. } = &job;
+        let words = wanted.words.join(" ");
+        terminal::print(format_args!("{id:>5}  {state:<9}  {:>8}  {tries:>5}  {took:>8}  {words}\n", wanted.priority))
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -226,7 +231,7 @@ fn shown(show: &Show) -> Result<ExitCode, Failure> {
         job.tries,
     );
     // One that has not begun has none.
-    let log = std::fs::read(queue.log(job.id)).unwrap_or_default();
+    let log = queue.end_of_log(job.id, LOG).unwrap_or_default();
     let log = String::from_utf8_lossy(&log);
     let lines: Vec<&str> = log.lines().collect();
     for line in &lines[lines.len().saturating_sub(show.lines)..] {
@@ -238,13 +243,16 @@ fn shown(show: &Show) -> Result<ExitCode, Failure> {
 
 /// Starts workers, each of which makes one run: what becomes of this process is nothing to the runs that it has begun.
 fn made(run: &Run) -> Result<ExitCode, Failure> {
-    let interrupts = engine::interrupts().map_err(|e| Failure::failed(format!("cannot listen to signals: {e}")))?;
+    let interrupts = terminal::interrupts()?;
     let (_rights, mut queue) = run.place.open()?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let at_once = run.at_once.map_or((cores / 2).max(1), |n| n as usize);
     let (mut workers, mut failed): (Vec<Child>, bool) = (Vec::new(), false);
-    let before: Vec<i64> = over(&mut queue)?.into_iter().map(|job| job.id).collect();
-    let mut told = before;
+    let mut told = HashSet::new();
+    queue.each(|job| {
+        told.extend(job.state.is_over().then_some(job.id));
+        Ok::<_, Failure>(())
+    })?;
     let mut looked_for_cut: Option<Instant> = None;
     loop {
         // Jobs that another runner had begun that was killed, or a worker of this one.
@@ -261,18 +269,20 @@ fn made(run: &Run) -> Result<ExitCode, Failure> {
             }
             Err(_) => false,
         });
-        for job in over(&mut queue)?.into_iter().filter(|job| !told.contains(&job.id)).collect::<Vec<_>>() {
-            failed |= job.state == State::Failed;
-            let why = job.why.as_ref().map_or(String::new(), |why| format!(": {why}"));
-            terminal::say(format_args!("job {} is {}{why} ({})", job.id, job.state, job.out().display()));
-            told.push(job.id);
-        }
+        queue.each(|job| {
+            if job.state.is_over() && told.insert(job.id) {
+                failed |= job.state == State::Failed;
+                let why = job.why.as_ref().map_or(String::new(), |why| format!(": {why}"));
+                terminal::say(format_args!("job {} is {}{why} ({})", job.id, job.state, job.out().display()));
+            }
+            Ok::<_, Failure>(())
+        })?;
         if !interrupts.is_empty() {
             workers.iter().for_each(ask_to_end);
             workers.iter_mut().for_each(|worker| drop(worker.wait()));
             return Err(engine::Error::interrupted().into());
         }
-        let waiting = queue.jobs()?.iter().filter(|job| job.state == State::Waiting).count();
+        let waiting = queue.count(|state| state == State::Waiting)?;
         if workers.len() < at_once && waiting > 0 && !idle {
             workers.push(worker(&run.place.queue)?);
             continue;
@@ -280,17 +290,13 @@ fn made(run: &Run) -> Result<ExitCode, Failure> {
         if workers.is_empty() && waiting == 0 && !run.stay {
             // A job that has just been cut waits again.
             queue.find_cut()?;
-            if queue.jobs()?.iter().any(|job| job.state == State::Waiting) {
+            if queue.count(|state| state == State::Waiting)? > 0 {
                 continue;
             }
             return Ok(ExitCode::from(u8::from(failed)));
         }
         std::thread::sleep(LOOK);
     }
-}
-
-fn over(queue: &mut Queue) -> Result<Vec<Job>, Failure> {
-    Ok(queue.jobs()?.into_iter().filter(|job| job.state.is_over()).collect())
 }
 
 fn this_program() -> Result<PathBuf, Failure> {
@@ -306,7 +312,7 @@ fn worker(queue: &Path) -> Result<Child, Failure> {
 }
 
 fn worked(place: &Place) -> Result<ExitCode, Failure> {
-    let interrupts = engine::interrupts().map_err(|e| Failure::failed(format!("cannot listen to signals: {e}")))?;
+    let interrupts = terminal::interrupts()?;
     let (_rights, mut queue) = place.open()?;
     let worked = make_one(&mut queue, &interrupts)?;
     Ok(ExitCode::from(if worked == Worked::Nothing { NOTHING } else { 0 }))
@@ -323,7 +329,7 @@ pub fn make_all(
         match make_one(queue, interrupts)? {
             Worked::Over(job) => over(queue, &job)?,
             Worked::Again(_) => (),
-            Worked::Nothing if queue.jobs()?.iter().all(|job| job.state.is_over()) => return Ok(true),
+            Worked::Nothing if queue.count(|state| !state.is_over())? == 0 => return Ok(true),
             // Whoever else works on it makes the last.
             Worked::Nothing => std::thread::sleep(LOOK),
         }

@@ -115,6 +115,6 @@ fn held(rows: &[bench::Row], names: &[String]) -> Result<(), Failure> {
 }
 
 fn trust(trust: &bench::Trust) -> Result<Vec<bench::Row>, Failure> {
-    let interrupts = engine::interrupts().map_err(|e| Failure::failed(format!("cannot listen to signals: {e}")))?;
+    let interrupts = terminal::interrupts()?;
     Ok(bench::trust(trust, &|| !interrupts.is_empty(), &mut |sentence| terminal::say(sentence))?)
 }

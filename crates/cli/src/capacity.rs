@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use engine::{Interrupts, Rights};
+use engine::Interrupts;
 use queue::{Bound, Job, Next, Queue, Range, State, Sweep, Wanted, majority};
 use record::{RunResult, Status, Verdict};
 use report::{Capacity, Hold, SweepRun, Swept, Tried, largest_effect, resource};
@@ -55,12 +55,12 @@ fn parse_precision(text: &str) -> Result<f64, String> {
 
 /// Runs the verb.
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
-    let interrupts = engine::interrupts().map_err(|e| Failure::failed(format!("cannot listen to signals: {e}")))?;
+    let interrupts = terminal::interrupts()?;
     if args.vary.holds_above() && !args.hold.is_empty() {
         let what = "--hold compares with the smallest value, which has the largest error if the TDF is varied";
         return Err(Failure::input(what));
     }
-    let experiment = std::path::absolute(&args.experiment).map_err(|e| Failure::input(e.to_string()))?;
+    let experiment = std::path::absolute(&args.experiment).map_err(Failure::input)?;
     let mut more = args.words;
     more.extend(args.at_tdf.iter().flat_map(|tdf| ["--tdf".to_owned(), tdf.clone()]));
     let (range, hold) = (args.vary, args.hold);
@@ -71,11 +71,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let metrics = || first.metrics.iter().map(|metric| metric.name.as_str());
     hold.iter().try_for_each(|hold| hold.check(metrics())).map_err(Failure::input)?;
     let name = first.name.clone();
-    let out = args.out.unwrap_or_else(|| Path::new("runs").join(&name).join("capacity"));
-    let out = std::path::absolute(out).map_err(|e| Failure::input(e.to_string()))?;
-    // Uses the caller's rights for a directory that he can change.
-    let _rights = Rights::of_caller(&out);
-    let queue = queue_in(&out, &runs)?;
+    let (out, _rights, queue) = queue_in(args.out, &name, "capacity", &runs)?;
     let mut search = Search { name, out, range, hold, runs, queue, refused: BTreeMap::new() };
     let found = loop {
         search.finish_jobs(&interrupts)?;

@@ -111,7 +111,7 @@ fn parse_accuracy(text: &str) -> Result<Bound, String> {
 /// Runs the verb.
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
     // First of all: from here on, signals that ask the run to end are received.
-    let interrupts = engine::interrupts().map_err(|e| Failure::failed(format!("cannot listen to signals: {e}")))?;
+    let interrupts = terminal::interrupts()?;
     engine::setting_up(|| ());
     engine::sweep();
     let experiment = open(args.hardware.describes(&args.experiment, &args.set, args.cores))?;

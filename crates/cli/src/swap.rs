@@ -84,7 +84,7 @@ pub fn put_aside(id: &str, at: f64) -> String {
 }
 
 fn go_on(args: InArgs) -> Result<ExitCode, Failure> {
-    let interrupts = engine::interrupts().map_err(|e| Failure::failed(format!("cannot listen to signals: {e}")))?;
+    let interrupts = terminal::interrupts()?;
     engine::setting_up(|| ());
     let (found, files) = engine::take_suspended(&args.id)?;
     let suspended = found.run;

@@ -37,8 +37,8 @@ pub struct Args {
 
 /// Runs the verb.
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
-    let interrupts = engine::interrupts().map_err(|e| Failure::failed(format!("cannot listen to signals: {e}")))?;
-    let experiment = std::path::absolute(&args.experiment).map_err(|e| Failure::input(e.to_string()))?;
+    let interrupts = terminal::interrupts()?;
+    let experiment = std::path::absolute(&args.experiment).map_err(Failure::input)?;
     let sweep = Sweep { experiment, over: args.over, repeat: args.repeat, words: args.words };
     let points = sweep.points()?;
     // All of them now: nobody wants to hear of the last one's mistake after hours.
@@ -51,13 +51,9 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
             .map_err(|e| Failure { message: format!("{}: {}", told(point), e.message), ..e })?
             .name;
     }
-    let out = args.out.unwrap_or_else(|| Path::new("runs").join(&name).join("sweep"));
-    let out = std::path::absolute(out).map_err(|e| Failure::input(e.to_string()))?;
-    // Uses the caller's rights for a directory that he can change.
-    let _rights = Rights::of_caller(&out);
-    let mut queue = queue_in(&out, &sweep)?;
-    let dir = std::env::current_dir().map_err(|e| Failure::input(e.to_string()))?;
-    if queue.jobs()?.is_empty() {
+    let (out, _rights, mut queue) = queue_in(args.out, &name, "sweep", &sweep)?;
+    let dir = std::env::current_dir().map_err(Failure::input)?;
+    if queue.count(|_| true)? == 0 {
         let job = |point: &Point| Wanted { dir: dir.clone(), words: words(&sweep, point), priority: 0 };
         // Numbers are given from 1 on, in this order.
         queue.add(points.iter().map(job), |id, _| out.join(&points[id as usize - 1].place))?;
@@ -65,7 +61,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     queue.retry()?;
     let over = |queue: &Queue, job: &Job| {
         let point = &points[job.id as usize - 1];
-        let (done, of) = (queue.jobs()?.iter().filter(|job| job.state.is_over()).count(), points.len());
+        let (done, of) = (queue.count(State::is_over)?, points.len());
         let state = match job.state {
             State::Done => "done".into(),
             state => format!("{state}; {} says why", queue.log(job.id).display()),
@@ -81,16 +77,26 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let swept = written(&name, &out, &points, &queue)?;
     terminal::print(format_args!("{}\n", swept.table()))?;
     terminal::print(format_args!("results: {}\n", out.display()))?;
-    let failed = queue.jobs()?.iter().any(|job| job.state != State::Done);
+    let failed = queue.count(|state| state != State::Done)? > 0;
     Ok(ExitCode::from(u8::from(failed)))
 }
 
-/// Opens the queue of a sweep in its directory, and begins it there if the directory is new or empty.
-pub fn queue_in(out: &Path, sweep: &Sweep) -> Result<Queue, Failure> {
-    if !sweep.is_in(out)? {
-        sweep.begin(out)?;
+/// Opens the queue of a sweep in its directory, `runs/NAME/KIND` where nobody wants another, and begins it there if
+/// that is new or empty. Uses the caller's rights for a directory that he can change.
+pub fn queue_in(
+    out: Option<PathBuf>,
+    name: &str,
+    kind: &str,
+    sweep: &Sweep,
+) -> Result<(PathBuf, Option<Rights>, Queue), Failure> {
+    let out = out.unwrap_or_else(|| Path::new("runs").join(name).join(kind));
+    let out = std::path::absolute(out).map_err(Failure::input)?;
+    let rights = Rights::of_caller(&out);
+    if !sweep.is_in(&out)? {
+        sweep.begin(&out)?;
     }
-    Ok(Queue::open(&out.join(QUEUE))?)
+    let queue = Queue::open(&out.join(QUEUE))?;
+    Ok((out, rights, queue))
 }
 
 /// The run of a job, of which there may be no result: it was cut, or has that of an earlier try.

@@ -1,5 +1,5 @@
 //! Writing to a reader who may have gone: a closed pipe, or a full disk behind it, must not end a command in its
-//! middle.
+//! middle. And hearing the signals by which somebody ends it.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, IsTerminal, Write};
@@ -27,6 +27,11 @@ pub fn write(text: impl Display) -> io::Result<()> {
     let text = if out.is_terminal() { engine::visible(&text) } else { text.as_str().into() };
     out.write_all(text.as_bytes())?;
     out.flush()
+}
+
+/// Begins to listen to signals.
+pub fn interrupts() -> Result<engine::Interrupts, Failure> {
+    engine::interrupts().map_err(|e| Failure::failed(format!("cannot listen to signals: {e}")))
 }
 
 /// The failure of a command whose output cannot be written.

@@ -66,6 +66,7 @@ fn rows(lab: &Lab, run: &str, node: &str) -> Vec<Row> {
             let of_network = NodeInterval { packets_in, bytes_in, packets_out, bytes_out, ..of_disk };
             rows.push(NodeInterval { from_s, to_s, cpus, memory_bytes, ..of_network });
         }
+        Ok(())
     };
     RunDir::at(lab.path().join(run)).each_node_interval(&mut take).unwrap();
     rows

@@ -5,5 +5,6 @@ mod dilate;
 mod docs;
 mod doctor;
 mod map;
+mod memory;
 mod scripts;
 mod support;

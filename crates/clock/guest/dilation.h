@@ -240,6 +240,16 @@ struct call {
 	u64 nr, a[6];
 	struct ucontext *context;
 };
+/* Assembly: has a call's number and arguments in the registers, of the struct call that rdi points to. */
+#define LOAD_CALL                     \
+	"	mov (%rdi), %rax\n"   \
+	"	mov 16(%rdi), %rsi\n" \
+	"	mov 24(%rdi), %rdx\n" \
+	"	mov 32(%rdi), %r10\n" \
+	"	mov 40(%rdi), %r8\n"  \
+	"	mov 48(%rdi), %r9\n"  \
+	"	mov 8(%rdi), %rdi\n"
+_Static_assert(offsetof(struct call, a) == 8, "LOAD_CALL says where");
 /* The call as it stands: for one that the kernel will find wrong, and say in what. */
 static inline long as_is(const struct call *c)
 {

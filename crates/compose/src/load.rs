@@ -56,12 +56,16 @@ pub(crate) struct Loader {
     sources: Vec<(PathBuf, String)>,
     /// How much text variables have made so far, in bytes.
     filled: usize,
+    /// How many values, and bytes of text, there have been in all documents, with those that others have taken over.
+    spent: (usize, usize),
 }
 
 /// The most files that a project is made of.
 const MOST_FILES: usize = 200;
 /// The most text that variables may make of them, in bytes.
 const LONGEST: usize = 16 << 20;
+/// The most values of all documents, and bytes of text, with those that are taken over again and again.
+const MOST: (usize, usize) = (200_000, 12 << 20);
 /// Nobody reads more notes.
 const MOST_NOTES: usize = 1000;
 
@@ -86,7 +90,14 @@ impl Loader {
         let unreadable = |e: std::io::Error| Error::Unreadable { path: file.to_owned(), why: e.to_string() };
         let folder = fs::canonicalize(parent).map_err(unreadable)?;
         let problems = Problems::new(COMPOSE.the, file, &text);
-        let loader = Loader { folder, problems, notes: Vec::new(), sources: vec![(file.to_owned(), text)], filled: 0 };
+        let loader = Loader {
+            folder,
+            problems,
+            notes: Vec::new(),
+            sources: vec![(file.to_owned(), text)],
+            filled: 0,
+            spent: (0, 0),
+        };
         Ok((loader, 0))
     }
 
@@ -131,6 +142,23 @@ impl Loader {
             name if !name.is_empty() => name,
             _ => plain(&self.folder.file_name().unwrap_or_default().to_string_lossy()),
         }
+    }
+
+    /// Counts a document, or a part of one that is taken over. False, with a note, if that is too much.
+    fn may_take(&mut self, value: &Value, at: Span) -> bool {
+        self.may_keep(value.size(), value.length(), at)
+    }
+
+    /// Likewise, of so many values with so much text.
+    pub fn may_keep(&mut self, values: usize, text: usize, at: Span) -> bool {
+        self.spent = (self.spent.0.saturating_add(values), self.spent.1.saturating_add(text));
+        let may = self.spent.0 <= MOST.0 && self.spent.1 <= MOST.1;
+        if !may {
+            let (values, text) = (MOST.0, MOST.1 >> 20);
+            let what = format!("with this, all files have more than {values} values, or {text} MiB of text");
+            self.wrong(at, what + ", each counted as often as it is taken over (`include`, `extends`, `env_file`)");
+        }
+        may
     }
 
     pub fn wrong(&mut self, at: Span, what: impl Into<String>) {
@@ -183,6 +211,7 @@ impl Loader {
         }
         let real = self.inside(path, at)?;
         match yaml::text(&real, &COMPOSE) {
+            Ok(text) if !self.may_keep(0, text.len(), at) => None,
             Ok(text) => {
                 let shown = path.strip_prefix(&self.folder).unwrap_or(path).to_owned();
                 let shown = self.sources[0].0.parent().map_or(shown.clone(), |folder| folder.join(&shown));
@@ -201,6 +230,9 @@ impl Loader {
         match tree::parse(&self.sources[source].1, source) {
             Ok((documents, faults)) => {
                 faults.into_iter().for_each(|(at, what)| self.wrong(at, what));
+                if !documents.iter().all(|document| self.may_take(document, document.span)) {
+                    return Vec::new();
+                }
                 documents.into_iter().map(|document| self.filled(document, environment, &mut Vec::new())).collect()
             }
             Err((at, what)) => {
@@ -364,6 +396,9 @@ impl Loader {
         service.remove("extends");
         if below.is_null() {
             return Some(service);
+        }
+        if !self.may_take(&below, extends.span) {
+            return None;
         }
         match merge(below, service, &mut vec!["services".into(), name.into()]) {
             Ok(merged) => Some(merged),

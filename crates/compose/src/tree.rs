@@ -154,7 +154,8 @@ impl Value {
         }
     }
 
-    fn size(&self) -> usize {
+    /// How many values it has, itself and keys among them.
+    pub fn size(&self) -> usize {
         let below: usize = match &self.data {
             Data::List(items) => items.iter().map(Value::size).sum(),
             Data::Map(entries) => entries.iter().map(|(_, v)| 1 + v.size()).sum(),
@@ -171,7 +172,7 @@ impl Value {
     }
 
     /// How long all texts in it are, in bytes.
-    fn length(&self) -> usize {
+    pub fn length(&self) -> usize {
         let below: usize = match &self.data {
             Data::List(items) => items.iter().map(Value::length).sum(),
             Data::Map(entries) => entries.iter().map(|(k, v)| k.text.len() + v.length()).sum(),

@@ -48,7 +48,7 @@ pub struct Evidence<'a> {
     /// Costs of looking at the nodes again and again, if somebody did.
     pub monitoring: Option<&'a Monitoring>,
     /// The counting of system calls; `None` if nobody's were.
-    pub observation: Option<&'a Observation>,
+    pub observation: Option<&'a Result<Observation, String>>,
     /// How busy the emulator was, interval by interval.
     pub loads: &'a [LoadInterval],
     /// Which of TCP's time-outs were scaled in every node.
@@ -96,10 +96,10 @@ pub struct Monitoring {
 /// The counting of nodes' system calls, and what it has cost them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observation {
-    /// The nodes whose calls were counted; or why they were not.
-    pub nodes: Result<Vec<ObservedNode>, String>,
-    /// CPU time of a core that each call took more, in real s; `None` if it is not known.
-    pub for_each_s: Option<f64>,
+    /// The nodes whose calls were counted.
+    pub nodes: Vec<ObservedNode>,
+    /// CPU time of a core that each call took more, in real s.
+    pub for_each_s: f64,
     /// How many threads and steps were left out, for want of memory.
     pub uncounted: u64,
 }

@@ -16,7 +16,7 @@ use crate::harness::{Cable, Cpu, Feature, Harness, MeasuredPath, Place, TypeSlot
 use crate::{emulab, routes};
 
 /// The most machines and switches that a catalog may have.
-const PLACES: usize = 10_000;
+pub(crate) const PLACES: usize = 10_000;
 /// The most cables, and the most measured paths.
 const MANY: usize = 1_000_000;
 
@@ -24,7 +24,7 @@ pub(crate) const CATALOG: Kind = Kind {
     the: "the catalog",
     is: "a catalog of machines is a YAML file, or one of Emulab's, whose name ends in .ptop",
     missing: "--machines names the catalog of the machines that there are",
-    longest: 16 << 20,
+    longest: 8 << 20,
 };
 
 /// The machines of a harness, and how they are joined

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use model::yaml::{Kind as FileKind, Problems, Span, did_you_mean, shorten, text};
 
-use crate::catalog::{CATALOG, number_equals, refuse_circles};
+use crate::catalog::{CATALOG, PLACES, number_equals, refuse_circles};
 use crate::error::Error;
 use crate::harness::{Cable, Feature, Harness, Place, TypeSlots};
 use crate::request::{Class, Kind, Request, Target, Wanted, WantedLink};
@@ -22,7 +22,7 @@ const TOP: FileKind = FileKind {
     the: "the topology",
     is: "a topology of Emulab's is a text file whose name ends in .top",
     missing: "name the folder of an experiment, its YAML file, or a file of Emulab's that ends in .top",
-    longest: 16 << 20,
+    longest: 8 << 20,
 };
 
 /// A word of a line, and where it stands.
@@ -32,9 +32,13 @@ struct Word<'a> {
     at: Span,
 }
 
-/// The lines that say something, in words.
-fn lines(text: &str) -> Vec<Vec<Word<'_>>> {
+/// The most words of a file: ten thousand nodes have thirty each.
+const WORDS: usize = 300_000;
+
+/// The lines that say something, in words; a note if there are too many of them.
+fn lines<'a>(text: &'a str, problems: &mut Problems) -> Vec<Vec<Word<'a>>> {
     let mut all = Vec::new();
+    let mut left = WORDS;
     let mut start = 0;
     for line in text.split('\n') {
         let mut words = Vec::new();
@@ -46,6 +50,11 @@ fn lines(text: &str) -> Vec<Vec<Word<'_>>> {
                 (false, None) => begun = Some((byte, chars)),
                 (true, Some((from, first))) => {
                     let at = Span { source: 0, start: start + first, end: start + chars };
+                    if left == 0 {
+                        problems.add(at, format!("these are more than {WORDS} words: name fewer nodes or links"));
+                        return all;
+                    }
+                    left -= 1;
                     words.push(Word { text: &line[from..byte], at });
                     begun = None;
                 }
@@ -178,7 +187,7 @@ pub(crate) fn ptop(path: &Path) -> Result<Harness, Error> {
     let mut ignored = Ignored::default();
     let mut by_name: HashMap<&str, usize> = HashMap::new();
     let mut links: Vec<&Vec<Word<'_>>> = Vec::new();
-    let lines = lines(&text);
+    let lines = lines(&text, &mut problems);
     for line in &lines {
         match line[0].text {
             "node" => {
@@ -186,6 +195,10 @@ pub(crate) fn ptop(path: &Path) -> Result<Harness, Error> {
                 if by_name.insert(name.text, harness.places.len()).is_some() {
                     let what = format!("a node is called `{}` already: rename one", shorten(name.text));
                     problems.add(name.at, what);
+                }
+                if harness.places.len() == PLACES {
+                    problems.add(name.at, format!("this is the node after {PLACES} others, which are the most"));
+                    break;
                 }
                 harness.places.push(place);
             }
@@ -337,7 +350,7 @@ pub fn load_top(path: &Path) -> Result<Request, Error> {
     let name = path.file_stem().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     let mut request = Request { name, ..Request::default() };
     let mut ignored = Ignored::default();
-    let lines = lines(&text);
+    let lines = lines(&text, &mut problems);
     for line in lines.iter().filter(|line| line[0].text == "make-vclass") {
         let mut rest = Rest::of(line, &mut problems);
         let (Some(name), Some(weight)) = (rest.next("the name of a class"), rest.number("a weight")) else { continue };
@@ -473,7 +486,7 @@ mod tests {
     #[test]
     fn words_know_where_they_stand() {
         let text = "# not this\n\nnode  ä b\r\n\tlink x\n";
-        let lines = lines(text);
+        let lines = lines(text, &mut Problems::new("a test", Path::new("a.ptop"), text));
         let chars: Vec<char> = text.chars().collect();
         for word in lines.iter().flatten() {
             assert_eq!(chars[word.at.start..word.at.end].iter().collect::<String>(), word.text);

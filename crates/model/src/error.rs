@@ -21,7 +21,7 @@ const SHOWN_LINE: usize = 1000;
 /// names it.
 const NAMED: usize = 5_000_000;
 /// How much text becomes of what is written once and meant for many, in bytes.
-const COPIED: usize = 64 << 20;
+const COPIED: usize = 16 << 20;
 
 /// Why an experiment cannot be loaded. Always the user's input (exit code 2).
 #[derive(Debug, thiserror::Error)]

@@ -10,6 +10,7 @@ mod lans;
 mod link;
 mod network;
 mod nodes;
+mod patterns;
 mod placement;
 mod ports;
 mod routes;
@@ -122,7 +123,7 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
     let of_flows = flows::metrics(&flows, &metrics, problems);
     let flows::Flows { programs: flows, background, mut deeds } = flows;
     let flow_names = flows::names(&flows, &background);
-    let mut patterns = behaviour::Patterns::default();
+    let mut patterns = patterns::Patterns::default();
     let mut metrics = behaviour::metrics(metrics, &names, &mut patterns, problems);
     metrics.extend(of_flows);
     let has_disk: Vec<bool> =

@@ -446,8 +446,8 @@ pub enum Source {
     },
     /// One sample per run, from the lines that nodes print.
     Line {
-        /// Its first group is the number.
-        regex: regex::Regex,
+        /// The regular expression, whose first group is the number.
+        regex: String,
         /// Where it is looked for.
         from: Stream,
         /// How the numbers of several lines and nodes become one sample.

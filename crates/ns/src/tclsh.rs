@@ -28,7 +28,7 @@ const CPU: u64 = 10;
 /// How much memory it may have, in bytes.
 const MEMORY: u64 = 64 << 20;
 /// How much it may write, in bytes: a script that makes more objects than this holds is none.
-const OUTPUT: u64 = 8 << 20;
+const OUTPUT: u64 = 3 << 20;
 /// The longest script, in bytes.
 const LONGEST: u64 = 4 << 20;
 /// The most files beside a script that it may read.
@@ -62,7 +62,7 @@ pub fn run(script: &Path) -> Result<Record, Error> {
         record = calls::read(&place.interpret(true)?.0, |path| place.shown(path));
     }
     let what = match killed {
-        Ended::TooMuch => "the script writes more than the 8 MiB that an experiment may be: is there a loop that \
+        Ended::TooMuch => "the script writes more than the 3 MiB that an experiment may be: is there a loop that \
                            never ends?"
             .to_owned(),
         Ended::TooLong => {

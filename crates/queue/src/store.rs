@@ -1,11 +1,13 @@
 //! The database.
 
 use std::fs::{DirBuilder, File};
+use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use host::beneath::Dir;
+use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, TransactionBehavior, params};
 
 use crate::error::{Error, Result};
@@ -40,6 +42,9 @@ const ALL: &str =
     "SELECT id, dir, words, place, priority, state, tries, code, why, added, begun, over, to_cancel, cuts FROM job";
 /// As long as others have the database.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// The longest row of a job, in bytes: words of a command, paths, a reason; and how many are read at once.
+const LONGEST: i32 = 256 << 10;
+const PAGE: u32 = 16;
 
 /// A queue.
 #[derive(Debug)]
@@ -99,6 +104,8 @@ impl Queue {
         let flags = OpenFlags::default() | OpenFlags::SQLITE_OPEN_NOFOLLOW;
         let mut connection = Connection::open_with_flags(&plain, flags).map_err(fails())?;
         connection.busy_timeout(PATIENCE).map_err(fails())?;
+        // Somebody may have named any database of his.
+        connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, LONGEST).map_err(fails())?;
         let begin = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(fails())?;
         let number = |name: &str| begin.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
         let (application, version) =
@@ -134,6 +141,14 @@ impl Queue {
         self.dir.join(format!("{id}.log"))
     }
 
+    /// The end of that, of so many bytes.
+    pub fn end_of_log(&self, id: i64, most: u64) -> std::io::Result<Vec<u8>> {
+        let mut file = File::open(self.log(id))?;
+        file.seek(SeekFrom::Start(file.metadata()?.len().saturating_sub(most)))?;
+        let mut text = Vec::new();
+        file.take(most).read_to_end(&mut text).map(|_| text)
+    }
+
     /// Adds jobs, all or none; gives their numbers. `place` is told each one's number, and says where its results go.
     pub fn add<W: IntoIterator<Item = Wanted>>(
         &mut self,
@@ -165,10 +180,46 @@ impl Queue {
 
     /// All jobs, in the order in which they were added.
     pub fn jobs(&self) -> Result<Vec<Job>> {
+        let mut all = Vec::new();
+        self.each(|job| {
+            all.push(job);
+            Ok::<_, Error>(())
+        })?;
+        Ok(all)
+    }
+
+    /// Hands over all jobs in that order, one by one, for there may be very many.
+    pub fn each<E: From<Error>>(
+        &self,
+        mut take: impl FnMut(Job) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        let mut last = 0;
+        loop {
+            // Whoever takes them may stand still, and others must not wait for him.
+            let page = self.page_after(last)?;
+            let Some(end) = page.last() else { return Ok(()) };
+            last = end.id;
+            page.into_iter().try_for_each(&mut take)?;
+        }
+    }
+
+    /// The first jobs with a higher number.
+    fn page_after(&self, id: i64) -> Result<Vec<Job>> {
         let fails = || Error::database(&self.file);
-        let mut query = self.connection.prepare(&format!("{ALL} ORDER BY id")).map_err(fails())?;
-        let rows = query.query_map([], job).map_err(fails())?;
+        let few = format!("{ALL} WHERE id > ? ORDER BY id LIMIT {PAGE}");
+        let mut query = self.connection.prepare(&few).map_err(fails())?;
+        let rows = query.query_map([id], job).map_err(fails())?;
         rows.collect::<rusqlite::Result<_>>().map_err(fails())
+    }
+
+    /// How many jobs are in states of some kind.
+    pub fn count(&self, of: impl Fn(State) -> bool) -> Result<u32> {
+        let fails = || Error::database(&self.file);
+        let mut query = self.connection.prepare("SELECT state, count(*) FROM job GROUP BY state").map_err(fails())?;
+        let rows = query.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, u32>(1)?))).map_err(fails())?;
+        rows.map(|row| row.map(|(state, count)| if State::of(&state).is_some_and(&of) { count } else { 0 }))
+            .sum::<rusqlite::Result<u32>>()
+            .map_err(fails())
     }
 
     /// A job.
@@ -231,11 +282,16 @@ impl Queue {
 
     /// Jobs that are noted as running and that nobody makes: they wait again, or have failed if that was too often.
     pub fn find_cut(&mut self) -> Result<()> {
-        let running = self.jobs()?.into_iter().filter(|job| job.state == State::Running);
-        for found in running.collect::<Vec<_>>() {
-            let Some((lock, path)) = lock::take(&self.dir, found.id)? else { continue };
+        let running: Vec<i64> = {
+            let fails = || Error::database(&self.file);
+            let mut query = self.connection.prepare("SELECT id FROM job WHERE state = 'running'").map_err(fails())?;
+            let rows = query.query_map([], |row| row.get(0)).map_err(fails())?;
+            rows.collect::<rusqlite::Result<_>>().map_err(fails())?
+        };
+        for id in running {
+            let Some((lock, path)) = lock::take(&self.dir, id)? else { continue };
             // With the lock in hand: it may have ended in between.
-            let found = self.job(found.id)?;
+            let found = self.job(id)?;
             if found.state == State::Running {
                 let why = format!("try {} was cut: its process was killed, or the machine stopped", found.tries);
                 self.again(&Held::new(found, (lock, path)), &why)?;

@@ -1,6 +1,6 @@
 //! Runs over the values of some parameters: their cross product.
 
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -115,8 +115,14 @@ impl Sweep {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
             folder => folder.map_err(Error::file(dir, "cannot open"))?,
         };
-        match folder.read(Path::new(FILE)).and_then(io::read_to_string) {
-            Ok(text) if text == self.to_json() => Ok(true),
+        let own = self.to_json();
+        // Of another's, no more is read than tells that it is another's.
+        let read = |file: std::fs::File| {
+            let mut text = Vec::new();
+            file.take(own.len() as u64 + 1).read_to_end(&mut text).map(|_| text)
+        };
+        match folder.read(Path::new(FILE)).and_then(read) {
+            Ok(text) if text == own.as_bytes() => Ok(true),
             Ok(_) => {
                 let what = "it holds another sweep: give the same words to go on with that, or another --out";
                 Err(Error::Input(format!("{}: {what}", dir.display())))

@@ -199,3 +199,42 @@ fn a_queue_is_not_behind_links() {
         assert!(error.contains("of another user"), "{error}");
     }
 }
+
+/// The queue is read by a process of its own, which is this test again.
+#[test]
+fn of_a_hundred_megabytes_of_jobs_one_is_in_memory_at_a_time() {
+    const CASE: &str = "DIORAMA_CASE";
+    if let Some(file) = std::env::var_os(CASE) {
+        let queue = Queue::open(Path::new(&file)).unwrap();
+        let mut seen = 0;
+        let read = queue.each(|_| {
+            seen += 1;
+            Ok::<_, Error>(())
+        });
+        println!("says: {seen} {} {}", queue.count(|state| state == State::Waiting).unwrap(), read.is_ok());
+        let status = fs::read_to_string("/proc/self/status").unwrap();
+        println!("{}", status.lines().find(|line| line.starts_with("VmHWM:")).unwrap());
+        return;
+    }
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("queue.db");
+    let mut queue = Queue::open(&file).unwrap();
+    let job = Wanted { dir: "/".into(), words: vec!["y".repeat(5000)], priority: 0 };
+    queue.add(std::iter::repeat_n(job, 20_000), |_, _| "/out".into()).unwrap();
+    let read = |says: &str| {
+        let mut again = Command::new(std::env::current_exe().unwrap());
+        let this = "of_a_hundred_megabytes_of_jobs_one_is_in_memory_at_a_time";
+        let ended = again.args([this, "--exact", "--nocapture"]).env(CASE, &file).output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stdout).into_owned();
+        let line = |begins: &str| said.lines().find_map(|line| line.strip_prefix(begins)).unwrap_or_default().trim();
+        let kib: u64 = line("VmHWM:").trim_end_matches(" kB").parse().unwrap();
+        assert!(kib < 64 << 10 && line("says: ") == says, "{said}");
+        println!("{says}: {kib} KiB");
+    };
+    read("20000 20000 true");
+    // Words of a job that are longer than any command.
+    let other = rusqlite::Connection::open(&file).unwrap();
+    other.execute("UPDATE job SET words = ? WHERE id = 2", [format!("[\"{}\"]", "y".repeat(100 << 20))]).unwrap();
+    read("0 20000 false");
+}

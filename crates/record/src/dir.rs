@@ -4,13 +4,15 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use counters::{NodeCalls, ObservedPackets};
+use counters::{NodeCalls, ObservedPackets, ProgramCalls};
 use host::beneath::Dir;
+use scale::VirtualInstant;
 use serde::{Deserialize, Serialize};
 
+use crate::bounded;
 use crate::disks::{self, DiskInterval, DiskLog};
 use crate::error::{Error, Result};
-use crate::events::{self, Event, EventLog, EventReader};
+use crate::events::{Event, EventLog, EventReader};
 use crate::links::{self, PipeInterval, PipeIntervalLog, PipeTotals, PortTotals};
 use crate::nodes::{self, NodeInterval, NodeLog};
 use crate::plan::Plan;
@@ -46,20 +48,27 @@ const CALLS_VERSION: u32 = 1;
 /// The version of `packets.json`.
 const PACKETS_VERSION: u32 = 1;
 
-/// `packets.json`.
-#[derive(Serialize, Deserialize)]
+/// `packets.json`, as it is written. It is read in two steps, since what is flattened is kept in memory twice.
+#[derive(Serialize)]
 struct Packets {
     version: u32,
     #[serde(flatten)]
     packets: ObservedPackets,
 }
 
-/// `calls.json`.
+/// The version of a file that has more.
+#[derive(Deserialize)]
+struct Version {
+    version: u32,
+}
+
+/// `calls.json`: a version, and [`NodeCalls`]. (Were they flattened in here, all would be in memory twice.)
 #[derive(Serialize, Deserialize)]
 struct Calls {
     version: u32,
-    #[serde(flatten)]
-    calls: NodeCalls,
+    intervals_ns: Vec<VirtualInstant>,
+    programs: Vec<ProgramCalls>,
+    uncounted: u64,
 }
 
 /// A run directory. Nothing is read or written before it is asked for, and no symbolic link below it is followed.
@@ -68,6 +77,8 @@ pub struct RunDir {
     path: PathBuf,
     /// Of a run that writes to it, and of who follows one: whatever becomes of the path meanwhile.
     open: Option<Dir>,
+    /// Whether this run makes it, so that what is read was written by itself, however long it is.
+    own: bool,
 }
 
 /// A file of a run directory that is to be written, and what it is called in errors.
@@ -103,21 +114,21 @@ impl RunDir {
 
     /// The run directory at `path`, whether it exists or not.
     pub fn at(path: impl Into<PathBuf>) -> RunDir {
-        RunDir { path: path.into(), open: None }
+        RunDir { path: path.into(), open: None, own: false }
     }
 
     /// The run directory at `path`, which must be there. It stays open: whoever moves it meanwhile changes nothing.
     pub(crate) fn opened(path: impl Into<PathBuf>) -> Result<RunDir> {
         let path = path.into();
         let open = Dir::open(&path).map_err(|e| Error::io(&path, "open", e))?;
-        Ok(RunDir { path, open: Some(open) })
+        Ok(RunDir { path, open: Some(open), own: false })
     }
 
     /// The directory at `path`, made ready for a run of `nodes`. It stays open.
     pub fn prepare<'a>(path: impl Into<PathBuf>, nodes: impl IntoIterator<Item = &'a str>) -> Result<RunDir> {
         let dir = RunDir::at(path);
         let open = Dir::open_or_make(&dir.path).map_err(|e| Error::io(&dir.path, "open", e))?;
-        let dir = RunDir { open: Some(open), ..dir };
+        let dir = RunDir { open: Some(open), own: true, ..dir };
         dir.make(Path::new(METRICS))?;
         for node in nodes {
             dir.make(&Path::new(NODES).join(node))?;
@@ -152,8 +163,8 @@ impl RunDir {
             return Err(Error::input(&self.path, what));
         }
         let path = self.path.join(RESULT);
-        let text = dir.read(Path::new(RESULT)).and_then(io::read_to_string);
-        RunResult::parse(&path, &text.map_err(|e| Error::io(&path, "read", e))?)
+        let file = dir.read(Path::new(RESULT)).map_err(|e| Error::io(&path, "read", e))?;
+        RunResult::parse(&path, &bounded::whole(&path, file, self.most(bounded::RESULT))?)
     }
 
     /// Writes `result.json`, whole or not at all: it is renamed into place.
@@ -165,7 +176,8 @@ impl RunDir {
     /// `plan.json`; `None` if there is none, as in a run that was made elsewhere and came without it.
     pub fn plan(&self) -> Result<Option<Plan>> {
         let path = self.path.join(PLAN);
-        let Some(text) = self.read_if_there(&path)? else { return Ok(None) };
+        let Some(file) = self.open_if_there(&path)? else { return Ok(None) };
+        let text = bounded::whole(&path, file, self.most(bounded::PLAN))?;
         serde_json::from_slice(&text).map(Some).map_err(|e| Error::input(&path, format!("not a plan: {e}")))
     }
 
@@ -181,18 +193,24 @@ impl RunDir {
 
     /// `events.jsonl`; a run directory without one has no events.
     pub fn events(&self) -> Result<Vec<Event>> {
-        let path = self.path.join(EVENTS);
-        self.read_if_there(&path)?.map_or(Ok(Vec::new()), |text| events::parse(&path, &text))
+        let mut all = Vec::new();
+        self.each_event(|event| all.push(event))?;
+        Ok(all)
+    }
+
+    /// Hands over the events one by one, for there may be a million.
+    pub fn each_event(&self, mut take: impl FnMut(Event)) -> Result<()> {
+        let Some(mut reader) = self.event_reader()? else { return Ok(()) };
+        while let Some(event) = reader.read_next(true)? {
+            take(event);
+        }
+        Ok(())
     }
 
     /// A reader of `events.jsonl` from its beginning; none of a run directory without one.
     pub fn event_reader(&self) -> Result<Option<EventReader>> {
         let path = self.path.join(EVENTS);
-        match self.open()?.read(Path::new(EVENTS)) {
-            Ok(file) => Ok(Some(EventReader::new(path, file))),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(Error::io(&path, "read", e)),
-        }
+        Ok(self.open_if_there(&path)?.map(|file| EventReader::new(path, file)))
     }
 
     /// Starts `events.jsonl`, or goes on with it.
@@ -205,12 +223,16 @@ impl RunDir {
     /// The samples of a metric, in the order in which they were written.
     pub fn samples(&self, metric: &str) -> Result<Vec<Sample>> {
         let file = sample_file(metric);
-        samples::read(&self.path.join(&file), self.read(&file)?)
+        samples::each(&self.path.join(&file), self.read(&file)?).collect()
     }
 
-    /// The samples in the file that a metric of the result names.
-    pub fn samples_of(&self, metric: &MetricRecord) -> Result<Vec<Sample>> {
-        samples::read(&self.path.join(&metric.file), self.read(&metric.file)?)
+    /// Hands over the samples in the file that a metric of the result names, one by one.
+    pub fn each_sample_of(&self, metric: &MetricRecord, mut take: impl FnMut(&Sample)) -> Result<()> {
+        let path = self.path.join(&metric.file);
+        samples::each(&path, self.read(&metric.file)?).take(bounded::SAMPLES as usize).try_for_each(|sample| {
+            take(&sample?);
+            Ok(())
+        })
     }
 
     /// Writes the samples of a metric, and says in which file, relative to this directory.
@@ -223,7 +245,7 @@ impl RunDir {
     /// `pipes.csv`: what each direction of each link did in all; empty if there is none.
     pub fn pipe_totals(&self) -> Result<Vec<PipeTotals>> {
         let path = self.path.join(PIPES);
-        self.read_if_there(&path)?.map_or(Ok(Vec::new()), |text| links::parse_pipe_totals(&path, &text))
+        self.totals(&path)?.map_or(Ok(Vec::new()), |text| links::parse_pipe_totals(&path, &text))
     }
 
     /// Writes `pipes.csv`. `names` are those of the counters.
@@ -234,7 +256,7 @@ impl RunDir {
     /// `ports.csv`: what each interface of each node did in all; empty if there is none.
     pub fn port_totals(&self) -> Result<Vec<PortTotals>> {
         let path = self.path.join(PORTS);
-        self.read_if_there(&path)?.map_or(Ok(Vec::new()), |text| links::parse_port_totals(&path, &text))
+        self.totals(&path)?.map_or(Ok(Vec::new()), |text| links::parse_port_totals(&path, &text))
     }
 
     /// Writes `ports.csv`. `names` are those of the counters.
@@ -246,7 +268,7 @@ impl RunDir {
     /// none.
     pub fn pipe_intervals(&self) -> Result<Vec<PipeInterval>> {
         let path = self.path.join(RunDir::pipe_interval_file());
-        self.read_if_there(&path)?.map_or(Ok(Vec::new()), |text| links::parse_pipe_intervals(&path, &text))
+        self.open_if_there(&path)?.map_or(Ok(Vec::new()), |file| links::parse_pipe_intervals(&path, file))
     }
 
     /// Starts `metrics/pipes.csv`. `names` are those of the counters.
@@ -262,7 +284,7 @@ impl RunDir {
     /// `speed.csv`: how fast the nodes' core was, virtual second by virtual second; empty if there is none.
     pub fn speed(&self) -> Result<Vec<SpeedInterval>> {
         let path = self.path.join(SPEED);
-        self.read_if_there(&path)?.map_or(Ok(Vec::new()), |text| speed::parse(&path, &text))
+        self.open_if_there(&path)?.map_or(Ok(Vec::new()), |file| speed::parse(&path, file))
     }
 
     /// Starts `speed.csv`.
@@ -273,7 +295,7 @@ impl RunDir {
     /// `disks.csv`: what the nodes' disks did, virtual second by virtual second; empty if there is none.
     pub fn disks(&self) -> Result<Vec<DiskInterval>> {
         let path = self.path.join(DISKS);
-        self.read_if_there(&path)?.map_or(Ok(Vec::new()), |text| disks::parse(&path, &text))
+        self.open_if_there(&path)?.map_or(Ok(Vec::new()), |file| disks::parse(&path, file))
     }
 
     /// Starts `disks.csv`.
@@ -283,13 +305,9 @@ impl RunDir {
 
     /// `nodes.csv`: what the nodes used of their machines, interval by interval, in the order of time; nothing, if
     /// there is none.
-    pub fn each_node_interval(&self, take: impl FnMut(&NodeInterval)) -> Result<()> {
+    pub fn each_node_interval(&self, take: impl FnMut(&NodeInterval) -> Result<(), String>) -> Result<()> {
         let path = self.path.join(NODE_INTERVALS);
-        match self.open()?.read(Path::new(NODE_INTERVALS)) {
-            Ok(file) => nodes::each(&path, file, take),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(e) => Err(Error::io(&path, "read", e)),
-        }
+        self.open_if_there(&path)?.map_or(Ok(()), |file| nodes::each(&path, file, take))
     }
 
     /// Starts `nodes.csv`, of which at most so many bytes are kept.
@@ -300,13 +318,25 @@ impl RunDir {
 
     /// The system calls of a node's programs, `nodes/NODE/calls.json`; `None` if they were not counted.
     pub fn calls(&self, node: &str) -> Result<Option<NodeCalls>> {
+        Ok(self.calls_within(node, bounded::CALLS)?.map(|(calls, _)| calls))
+    }
+
+    /// Likewise, of a file of at most so many bytes, and how many it has.
+    pub(crate) fn calls_within(&self, node: &str, most: u64) -> Result<Option<(NodeCalls, u64)>> {
         let path = self.path.join(calls_file(node));
-        let Some(text) = self.read_if_there(&path)? else { return Ok(None) };
-        let calls: Calls = serde_json::from_slice(&text).map_err(|e| {
+        let Some(file) = self.open_if_there(&path)? else { return Ok(None) };
+        let text = bounded::up_to(&path, file, most)?.ok_or_else(|| {
+            let most = bounded::CALLS >> 20;
+            Error::input(
+                &path,
+                format!("with these, the run's system calls are longer than {most} MiB: count those of fewer nodes"),
+            )
+        })?;
+        let Calls { version, intervals_ns, programs, uncounted } = serde_json::from_slice(&text).map_err(|e| {
             Error::input(&path, format!("system calls cannot be read: {e}: a run of diorama writes them"))
         })?;
-        match calls.version {
-            CALLS_VERSION => Ok(Some(calls.calls)),
+        match version {
+            CALLS_VERSION => Ok(Some((NodeCalls { intervals_ns, programs, uncounted }, text.len() as u64))),
             other => {
                 let what = format!("calls of version {other}, and this diorama reads {CALLS_VERSION}: run it again");
                 Err(Error::input(&path, what))
@@ -316,7 +346,8 @@ impl RunDir {
 
     /// Writes them.
     pub fn write_calls(&self, node: &str, calls: NodeCalls) -> Result<()> {
-        let calls = Calls { version: CALLS_VERSION, calls };
+        let NodeCalls { intervals_ns, programs, uncounted } = calls;
+        let calls = Calls { version: CALLS_VERSION, intervals_ns, programs, uncounted };
         let text = serde_json::to_string(&calls).expect("maps with text for keys, and numbers");
         self.write(&calls_file(node).to_string_lossy(), text + "\n").map(|_| ())
     }
@@ -324,11 +355,11 @@ impl RunDir {
     /// The packets of nodes, flow by flow, `packets.json`; `None` if they were not counted.
     pub fn packets(&self) -> Result<Option<ObservedPackets>> {
         let path = self.path.join(PACKETS);
-        let Some(text) = self.read_if_there(&path)? else { return Ok(None) };
-        let packets: Packets = serde_json::from_slice(&text)
-            .map_err(|e| Error::input(&path, format!("packets cannot be read: {e}: a run of diorama writes them")))?;
-        match packets.version {
-            PACKETS_VERSION => Ok(Some(packets.packets)),
+        let Some(file) = self.open_if_there(&path)? else { return Ok(None) };
+        let text = bounded::whole(&path, file, bounded::PACKETS)?;
+        let wrong = |e| Error::input(&path, format!("packets cannot be read: {e}: a run of diorama writes them"));
+        match serde_json::from_slice::<Version>(&text).map_err(wrong)?.version {
+            PACKETS_VERSION => Ok(Some(serde_json::from_slice(&text).map_err(wrong)?)),
             other => {
                 let what =
                     format!("packets of version {other}, and this diorama reads {PACKETS_VERSION}: run it again");
@@ -447,16 +478,22 @@ impl RunDir {
         }
     }
 
-    /// The content of the file `path`, which is below this directory.
-    fn read_if_there(&self, path: &Path) -> Result<Option<Vec<u8>>> {
+    /// The content of a table of what links or interfaces did in all.
+    fn totals(&self, path: &Path) -> Result<Option<Vec<u8>>> {
+        self.open_if_there(path)?.map(|file| bounded::whole(path, file, bounded::TOTALS)).transpose()
+    }
+
+    /// A bound on what others wrote; none of what this run writes itself.
+    pub(crate) fn most(&self, bound: u64) -> u64 {
+        if self.own { u64::MAX - 1 } else { bound }
+    }
+
+    /// Opens the file `path`, which is below this directory, to read it.
+    fn open_if_there(&self, path: &Path) -> Result<Option<File>> {
         let failed = |e| Error::io(path, "read", e);
         let name = path.strip_prefix(&self.path).map_err(|e| failed(io::Error::other(e)))?;
         match self.open()?.read(name) {
-            Ok(mut file) => {
-                let mut text = Vec::new();
-                file.read_to_end(&mut text).map_err(failed)?;
-                Ok(Some(text))
-            }
+            Ok(file) => Ok(Some(file)),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(failed(e)),
         }

@@ -1,9 +1,11 @@
 //! The work of the nodes' disks, virtual second by virtual second: `disks.csv`.
 
+use std::fs::File;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::bounded;
 use crate::csv_log::CsvLog;
 use crate::dir::Made;
 use crate::error::{Error, Result};
@@ -97,9 +99,9 @@ impl DiskLog {
     }
 }
 
-pub(crate) fn parse(path: &Path, text: &[u8]) -> Result<Vec<DiskInterval>> {
+pub(crate) fn parse(path: &Path, file: File) -> Result<Vec<DiskInterval>> {
     let failed = |e| Error::csv(path, "read", &HEADER.join(","), e);
-    csv::Reader::from_reader(text).deserialize().map(|row| row.map_err(failed)).collect()
+    bounded::table(file).into_deserialize().map(|row| row.map_err(failed)).collect()
 }
 
 #[cfg(test)]

@@ -50,6 +50,8 @@ impl Error {
     pub(crate) fn csv(path: &Path, doing: &str, form: &str, e: csv::Error) -> Error {
         let what = e.to_string();
         match e.into_kind() {
+            // A fault of the file, and not of reading it.
+            csv::ErrorKind::Io(e) if e.kind() == io::ErrorKind::InvalidData => Error::input(path, e),
             csv::ErrorKind::Io(e) => Error::io(path, doing, e),
             _ => Error::input(path, format!("{what}; each line is {form}")),
         }

@@ -93,13 +93,6 @@ impl EventReader {
     }
 }
 
-/// From the text of the file `path`.
-pub(crate) fn parse(path: &Path, text: &[u8]) -> Result<Vec<Event>> {
-    let text = std::str::from_utf8(text).map_err(|e| Error::input(path, e))?;
-    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    lines.map(|(i, line)| event(path, i + 1, line.as_bytes())).collect()
-}
-
 /// From the text of the line with this number, counted from 1.
 fn event(path: &Path, line: usize, text: &[u8]) -> Result<Event> {
     serde_json::from_slice(text).map_err(|e| Error::input(path, format!("line {line}: not an event: {e}")))

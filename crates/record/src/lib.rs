@@ -20,6 +20,7 @@
 //! Nothing is judged here: verdicts, statistics and comparisons are those of `fidelity`.
 
 mod below;
+mod bounded;
 mod bounded_log;
 mod claim;
 mod counters;

@@ -3,11 +3,14 @@
 //!
 //! Each line begins with what it is about; the counters that follow are those of the emulator, named by the header.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
 use csv::StringRecord;
 
+use crate::bounded::{self, MOST_TOTALS};
 use crate::counters::Counters;
 use crate::csv_log::CsvLog;
 use crate::dir::Made;
@@ -95,17 +98,17 @@ pub(crate) fn write_port_totals(made: Made, names: &[&str], totals: &[PortTotals
 }
 
 pub(crate) fn parse_pipe_totals(path: &Path, text: &[u8]) -> Result<Vec<PipeTotals>> {
-    parse(path, text, &PIPE_TOTALS, |row, counters| Ok(PipeTotals { pipe: row[0].into(), counters }))
+    parse(path, text, MOST_TOTALS, &PIPE_TOTALS, |row, counters| Ok(PipeTotals { pipe: row[0].into(), counters }))
 }
 
 pub(crate) fn parse_port_totals(path: &Path, text: &[u8]) -> Result<Vec<PortTotals>> {
-    parse(path, text, &PORT_TOTALS, |row, counters| {
+    parse(path, text, MOST_TOTALS, &PORT_TOTALS, |row, counters| {
         Ok(PortTotals { node: row[0].into(), interface: row[1].into(), counters })
     })
 }
 
-pub(crate) fn parse_pipe_intervals(path: &Path, text: &[u8]) -> Result<Vec<PipeInterval>> {
-    parse(path, text, &PIPE_INTERVALS, interval)
+pub(crate) fn parse_pipe_intervals(path: &Path, file: File) -> Result<Vec<PipeInterval>> {
+    parse(path, file, usize::MAX, &PIPE_INTERVALS, interval)
 }
 
 /// The names of the counters in a table of intervals with these columns.
@@ -152,19 +155,23 @@ fn write<'a>(
     out.flush().map_err(|e| Error::io(&path, "write", e))
 }
 
-/// Reads a table whose header begins with `head`; what follows are counters.
+/// Reads a table of so many rows at most, whose header begins with `head`; what follows are counters.
 fn parse<T>(
     path: &Path,
-    text: &[u8],
+    text: impl Read,
+    most: usize,
     head: &[&str],
     row: impl Fn(&StringRecord, Counters) -> Result<T, String>,
 ) -> Result<Vec<T>> {
     let failed = |e| Error::csv(path, "read", &format!("{} and counters", head.join(",")), e);
-    let mut reader = csv::Reader::from_reader(text);
+    let mut reader = bounded::table(text);
     let names = counters_behind(reader.headers().map_err(failed)?, head).map_err(|what| Error::input(path, what))?;
     let mut rows = Vec::new();
     for record in reader.records() {
         let record = record.map_err(failed)?;
+        if rows.len() == most {
+            return Err(Error::input(path, format!("more than {most} rows: a run of diorama writes fewer")));
+        }
         let line = record.position().map_or(0, csv::Position::line);
         let read = counters_in(&record, head.len(), &names).and_then(|counters| row(&record, counters));
         rows.push(read.map_err(|what| Error::input(path, format!("line {line}: {what}")))?);

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use csv::StringRecord;
 use serde::Deserialize;
 
+use crate::bounded;
 use crate::error::{Error, Result};
 
 /// The columns.
@@ -137,14 +138,16 @@ impl NodeLog {
     }
 }
 
-/// Reads the rows one by one, for there may be a million.
-pub(crate) fn each(path: &Path, file: File, mut take: impl FnMut(&NodeInterval)) -> Result<()> {
+/// Reads the rows one by one, for there may be a million; `take` says what is wrong with one.
+pub(crate) fn each(path: &Path, file: File, mut take: impl FnMut(&NodeInterval) -> Result<(), String>) -> Result<()> {
     let failed = |e| Error::csv(path, "read", &HEADER.join(","), e);
-    let mut reader = csv::Reader::from_reader(io::BufReader::new(file));
+    let mut reader = bounded::table(file);
     let head = reader.headers().map_err(failed)?.clone();
     let mut row = StringRecord::new();
     while reader.read_record(&mut row).map_err(failed)? {
-        take(&row.deserialize(Some(&head)).map_err(failed)?);
+        let line = row.position().map_or(0, csv::Position::line);
+        let taken = take(&row.deserialize(Some(&head)).map_err(failed)?);
+        taken.map_err(|what| Error::input(path, format!("line {line}: {what}")))?;
     }
     Ok(())
 }
@@ -175,7 +178,11 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let dir = RunDir::prepare(temp.path(), []).unwrap();
         let mut met = 0;
-        dir.each_node_interval(|_| met += 1).unwrap();
+        dir.each_node_interval(|_| {
+            met += 1;
+            Ok(())
+        })
+        .unwrap();
         assert_eq!(met, 0, "a run of an earlier version");
         let disk = [Some(7), Some(28_672), Some(2), Some(8_192)];
         let [reads, read_bytes, writes, written_bytes] = disk;
@@ -185,14 +192,18 @@ mod tests {
         assert!(log.add(&busy).unwrap() && log.add(&unknown).unwrap());
         log.flush().unwrap();
         let mut read = vec![busy, unknown].into_iter();
-        dir.each_node_interval(|row| assert_eq!(Some(*row), read.next())).unwrap();
+        dir.each_node_interval(|row| {
+            assert_eq!(Some(*row), read.next());
+            Ok(())
+        })
+        .unwrap();
         assert_eq!(read.next(), None);
         let file = temp.path().join("nodes.csv");
         let text = std::fs::read_to_string(&file).unwrap();
         assert!(text.contains("\n0.250000,0.251000,db,0.5000,50000000,7,28672,2,8192,3,294,0,0\n"), "{text}");
         assert!(text.ends_with("\n0.250000,0.251000,web-1,,,,,,,3,294,0,0\n"), "{text}");
         std::fs::write(&file, text.replace("0.5000", "half")).unwrap();
-        let error = dir.each_node_interval(|_| ()).unwrap_err().to_string();
+        let error = dir.each_node_interval(|_| Ok(())).unwrap_err().to_string();
         assert!(error.contains("nodes.csv: ") && error.contains("line: 2"), "{error}");
     }
 

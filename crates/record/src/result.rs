@@ -403,9 +403,9 @@ pub struct RunResult {
 
 impl RunResult {
     /// From the text of the file `path`.
-    pub(crate) fn parse(path: &Path, text: &str) -> Result<RunResult> {
+    pub(crate) fn parse(path: &Path, text: &[u8]) -> Result<RunResult> {
         let result: RunResult =
-            serde_json::from_str(text).map_err(|e| Error::input(path, format!("not the result of a run: {e}")))?;
+            serde_json::from_slice(text).map_err(|e| Error::input(path, format!("not the result of a run: {e}")))?;
         for (name, metric) in &result.metrics {
             let inside = metric.file.components().all(|c| matches!(c, Component::Normal(_) | Component::CurDir));
             if !inside {

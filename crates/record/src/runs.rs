@@ -8,6 +8,7 @@ use counters::{NodeCalls, ObservedPackets};
 use host::beneath::Dir;
 use indexmap::IndexMap;
 
+use crate::bounded;
 use crate::dir::{RESULT, RunDir};
 use crate::error::{Error, Result};
 use crate::result::{RunResult, Status, Verdict};
@@ -33,8 +34,11 @@ impl Run {
     pub fn open(dir: &Path) -> Result<Run> {
         let dir = RunDir::at(dir);
         let mut run = Run::of(&dir)?;
+        let mut left = bounded::CALLS;
         for node in run.result.nodes.keys() {
-            run.calls.extend(dir.calls(node)?.map(|of_node| (node.clone(), of_node)));
+            let Some((of_node, bytes)) = dir.calls_within(node, left)? else { continue };
+            left -= bytes;
+            run.calls.insert(node.clone(), of_node);
         }
         run.packets = dir.packets()?;
         Ok(run)
@@ -44,15 +48,19 @@ impl Run {
     pub fn of(dir: &RunDir) -> Result<Run> {
         let result = dir.result()?;
         let mut samples = IndexMap::new();
+        let count = result.metrics.values().fold(0usize, |sum, metric| sum.saturating_add(metric.summary.n));
+        let most = dir.most(bounded::SAMPLES);
+        if count as u64 > most {
+            let what = format!("{RESULT} counts {count} samples, and {most} are the most: `measure` less");
+            return Err(Error::input(dir.path(), what));
+        }
         for (name, metric) in &result.metrics {
             let path = dir.path().join(&metric.file);
-            let values = samples::read_values(&path, dir.read(&metric.file)?)?;
-            if values.sorted().len() != metric.summary.n {
-                let what = format!(
-                    "holds {} samples, but {RESULT} counts {} for metric `{name}`",
-                    values.sorted().len(),
-                    metric.summary.n
-                );
+            let values = samples::read_values(&path, dir.read(&metric.file)?, metric.summary.n)?;
+            let (found, counted) = (values.sorted().len(), metric.summary.n);
+            if found != counted {
+                let found = if found > counted { format!("more than {counted}") } else { found.to_string() };
+                let what = format!("holds {found} samples, but {RESULT} counts {counted} for metric `{name}`");
                 return Err(Error::input(&path, what));
             }
             samples.insert(name.clone(), values);

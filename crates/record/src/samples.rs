@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::bounded;
 use crate::dir::Made;
 use crate::error::{Error, Result};
 
@@ -68,19 +69,16 @@ pub(crate) fn write(made: Made, samples: &[Sample]) -> Result<()> {
     writer.flush().map_err(|e| Error::io(&path, "write", e))
 }
 
-pub(crate) fn read(path: &Path, file: File) -> Result<Vec<Sample>> {
-    each(path, file).collect()
-}
-
-/// Their values alone.
-pub(crate) fn read_values(path: &Path, file: File) -> Result<Samples> {
-    let values: Result<_> = each(path, file).map(|sample| sample.map(|sample| sample.value)).collect();
+/// The values of so many samples, and of one more if there are any.
+pub(crate) fn read_values(path: &Path, file: File, count: usize) -> Result<Samples> {
+    let samples = each(path, file).take(count + 1);
+    let values: Result<_> = samples.map(|sample| sample.map(|sample| sample.value)).collect();
     Samples::new(values?).map_err(|what| Error::input(path, what))
 }
 
-fn each(path: &Path, file: File) -> impl Iterator<Item = Result<Sample>> {
+pub(crate) fn each(path: &Path, file: File) -> impl Iterator<Item = Result<Sample>> {
     let failed = |e| Error::csv(path, "read", &HEADER.join(","), e);
-    csv::Reader::from_reader(file).into_deserialize().map(move |sample| sample.map_err(failed))
+    bounded::table(file).into_deserialize().map(move |sample| sample.map_err(failed))
 }
 
 #[cfg(test)]
@@ -94,8 +92,8 @@ mod tests {
         let write = |samples: &[Sample]| {
             write(Made { path: path.clone(), file: File::create(&path).unwrap() }, samples).unwrap();
         };
-        let read = |path: &Path| super::read(path, File::open(path).unwrap());
-        let read_values = |path: &Path| super::read_values(path, File::open(path).unwrap());
+        let read = |path: &Path| -> Result<Vec<Sample>> { each(path, File::open(path).unwrap()).collect() };
+        let read_values = |path: &Path| super::read_values(path, File::open(path).unwrap(), 3);
         let samples = [
             Sample { virtual_s: Some(2.5), value: 0.1 + 0.2, node: "client-1".into() },
             Sample { virtual_s: None, value: 1e-9, node: "".into() },

@@ -1,9 +1,11 @@
 //! How fast the nodes' core was, virtual second by virtual second: `speed.csv`.
 
+use std::fs::File;
 use std::path::Path;
 
 use serde::Deserialize;
 
+use crate::bounded;
 use crate::csv_log::CsvLog;
 use crate::dir::Made;
 use crate::error::{Error, Result};
@@ -58,9 +60,9 @@ impl SpeedLog {
     }
 }
 
-pub(crate) fn parse(path: &Path, text: &[u8]) -> Result<Vec<SpeedInterval>> {
+pub(crate) fn parse(path: &Path, file: File) -> Result<Vec<SpeedInterval>> {
     let failed = |e| Error::csv(path, "read", &HEADER.join(","), e);
-    csv::Reader::from_reader(text).deserialize().map(|row| row.map_err(failed)).collect()
+    bounded::table(file).into_deserialize().map(|row| row.map_err(failed)).collect()
 }
 
 #[cfg(test)]

@@ -8,6 +8,9 @@ use crate::page::Text;
 
 /// More would hide what they are drawn on.
 const MOST: usize = 60;
+/// The most that are kept, and of how many bytes each: a page may show a part of the run.
+const KEPT: usize = 1000;
+const LONGEST: usize = 1000;
 /// Faults and other events that somebody wanted, by their names in `events.jsonl`.
 const FAULTS: [&str; 16] = [
     "kill",
@@ -35,17 +38,30 @@ pub(crate) struct Marks(Vec<(f64, String)>);
 impl Marks {
     /// Those among the events of a run.
     pub fn of(events: &[Event]) -> Marks {
-        let mut marks: Vec<(f64, String)> = Vec::new();
-        for event in events.iter().filter(|event| FAULTS.contains(&event.event.as_str())) {
-            let Some(at) = event.virtual_s.filter(|at| *at > 0.0) else { continue };
-            let what = format!("{} {}", event.event, event.target.as_deref().unwrap_or(""));
-            match marks.last_mut() {
-                // Those of one instant are one line.
-                Some((last, said)) if at - *last < 1e-3 => *said += &format!("; {}", what.trim()),
-                _ => marks.push((at, what.trim().into())),
-            }
+        let mut marks = Marks::default();
+        events.iter().for_each(|event| marks.add(event));
+        marks
+    }
+
+    /// Adds an event, if it is one of those.
+    pub fn add(&mut self, event: &Event) {
+        let Some(at) = event.virtual_s.filter(|at| *at > 0.0) else { return };
+        if !FAULTS.contains(&event.event.as_str()) {
+            return;
         }
-        Marks(marks)
+        let what = format!("{} {}", event.event, event.target.as_deref().unwrap_or(""));
+        let what: String = what.trim().chars().take(LONGEST).collect();
+        let is_full = self.0.len() >= KEPT;
+        match self.0.last_mut() {
+            // Those of one instant are one line.
+            Some((last, said)) if at - *last < 1e-3 => {
+                if said.len() < LONGEST {
+                    *said += &format!("; {what}");
+                }
+            }
+            _ if is_full => {}
+            _ => self.0.push((at, what)),
+        }
     }
 
     /// Lines from top to bottom at these instants, as far as they are shown, each with what it was.

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use record::{MetricRecord, RunResult, Status};
+use fidelity::statistics::quantile;
+use record::{MetricRecord, RunResult, Samples, Status};
 
 use crate::lines::{Line, chart};
 use crate::marks::Marks;
@@ -46,9 +47,8 @@ impl Point<'_> {
     /// The median over the repetitions, and how far they are from one another at most, each way; of one run, how far it
     /// may be off by its own interval.
     fn figure(&self, metric: &str) -> Option<(f64, f64)> {
-        let mut values = self.values(metric);
-        values.sort_by(f64::total_cmp);
-        match values[..] {
+        let samples = Samples::new(self.values(metric)).ok()?;
+        match *samples.sorted() {
             [] => None,
             [one] => {
                 let record = self.runs.iter().find_map(|run| mean(run, metric))?;
@@ -56,8 +56,7 @@ impl Point<'_> {
                 Some((one, interval.map_or(0.0, |[low, high]| (one - low).max(high - one).max(0.0))))
             }
             [first, .., last] => {
-                let half = values.len() / 2;
-                let median = if values.len() % 2 == 1 { values[half] } else { (values[half - 1] + values[half]) / 2.0 };
+                let median = quantile(&samples, 0.5)?;
                 Some((median, (median - first).max(last - median)))
             }
         }

@@ -7,13 +7,18 @@ use crate::error::Error;
 
 /// The most steps of a curve: a page is not a copy of the series.
 const PARTS: usize = 200;
+/// The most steps of all curves together: of more nodes, each has fewer.
+const ALL_PARTS: usize = 200_000;
+/// The most nodes, and the longest name of one, in bytes.
+const NODES: usize = 20_000;
+const NAME: usize = 255;
 
 /// Usage of all nodes, in equal parts of the run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Usage {
     /// How long a part is, virtual s.
     pub part_s: f64,
-    /// By name, in the order of the plan.
+    /// By name, in the order of the plan; all of one length.
     pub nodes: IndexMap<String, Vec<Part>>,
 }
 
@@ -44,6 +49,19 @@ impl Part {
         if self.known_s > 0.0 { counted / self.known_s } else { 0.0 }
     }
 
+    /// One of parts that follow one another.
+    fn together(parts: &[Part]) -> Part {
+        let sum = |of: fn(&Part) -> f64| parts.iter().map(of).sum();
+        Part {
+            known_s: sum(|part| part.known_s),
+            cpu_s: sum(|part| part.cpu_s),
+            memory_bytes: parts.iter().map(|part| part.memory_bytes).fold(0.0, f64::max),
+            disk_bytes: parts.iter().filter_map(|part| part.disk_bytes).reduce(|sum, bytes| sum + bytes),
+            bytes_in: sum(|part| part.bytes_in),
+            bytes_out: sum(|part| part.bytes_out),
+        }
+    }
+
     fn add(&mut self, interval: &NodeInterval, overlap_s: f64) {
         let lasted = interval.to_s - interval.from_s;
         let part = overlap_s / lasted;
@@ -61,24 +79,33 @@ impl Part {
 impl Usage {
     /// Reads the series of a run that lasted so long.
     pub fn of(dir: &RunDir, end_s: f64) -> Result<Usage, Error> {
-        let part_s = end_s.max(1e-9) / PARTS as f64;
+        let mut part_s = end_s.max(1e-9) / PARTS as f64;
+        let mut count = PARTS;
         let mut nodes: IndexMap<String, Vec<Part>> = IndexMap::new();
         dir.each_node_interval(|interval| {
             let (from, to) = (interval.from_s.max(0.0), interval.to_s.min(end_s));
             if to <= from {
-                return;
+                return Ok(());
             }
             if !nodes.contains_key(interval.node) {
-                nodes.insert(interval.node.to_owned(), vec![Part::default(); PARTS]);
+                if nodes.len() == NODES || interval.node.len() > NAME {
+                    return Err(format!("more than {NODES} nodes, or a name of more than {NAME} letters"));
+                }
+                while (nodes.len() + 1) * count > ALL_PARTS {
+                    nodes.values_mut().for_each(|parts| *parts = parts.chunks(2).map(Part::together).collect());
+                    (part_s, count) = (2.0 * part_s, count.div_ceil(2));
+                }
+                nodes.insert(interval.node.to_owned(), vec![Part::default(); count]);
             }
             let parts = &mut nodes[interval.node];
-            let (first, last) = ((from / part_s) as usize, ((to / part_s).ceil() as usize).min(PARTS));
+            let (first, last) = ((from / part_s) as usize, ((to / part_s).ceil() as usize).min(count));
             for (place, part) in parts.iter_mut().enumerate().take(last).skip(first) {
                 let overlap_s = to.min((place + 1) as f64 * part_s) - from.max(place as f64 * part_s);
                 if overlap_s > 0.0 {
                     part.add(interval, overlap_s);
                 }
             }
+            Ok(())
         })?;
         Ok(Usage { part_s, nodes })
     }
@@ -92,7 +119,7 @@ impl Usage {
         }
         let together = |(name, nodes): (&str, Vec<&Vec<Part>>)| {
             let name = if nodes.len() > 1 { format!("{name}-*") } else { self.whole_name(name) };
-            (name, (0..PARTS).map(|place| mean(nodes.iter().map(|parts| parts[place]))).collect())
+            (name, (0..nodes[0].len()).map(|place| mean(nodes.iter().map(|parts| parts[place]))).collect())
         };
         tiers.into_iter().map(together).collect()
     }
@@ -157,6 +184,20 @@ mod tests {
         assert!(b[..20].iter().all(|p| (p.cpus() - 0.5).abs() < 1e-9 && p.memory_bytes == 50.0), "{b:?}");
         assert!((b[..20].iter().map(|p| p.bytes_in).sum::<f64>() - 1_000.0).abs() < 1e-6);
         assert_eq!((b[20], b[0].disk_bytes), (Part::default(), None));
+    }
+
+    #[test]
+    fn of_very_many_nodes_each_has_fewer_parts_and_nothing_is_lost() {
+        let names: Vec<String> = (0..5000).map(|n| format!("n-{n}")).collect();
+        let usage = written(&names.iter().map(|name| (2.0, 5.0, name.as_str(), 0.5, 7)).collect::<Vec<_>>());
+        assert_eq!((usage.nodes.len(), usage.nodes["n-0"].len(), usage.part_s), (5000, 25, 0.4));
+        for name in ["n-0", "n-2500", "n-4999"] {
+            let parts = &usage.nodes[name];
+            let (known, cpu): (f64, f64) = parts.iter().fold((0.0, 0.0), |s, p| (s.0 + p.known_s, s.1 + p.cpu_s));
+            assert!((known - 3.0).abs() < 1e-6 && (cpu - 1.5).abs() < 1e-6, "{name}: {known} {cpu}");
+            assert_eq!((parts[4], parts[13], parts[12].memory_bytes), (Part::default(), Part::default(), 7.0));
+        }
+        assert!((usage.tiers()["n-*"][11].cpus() - 0.5).abs() < 1e-6);
     }
 
     #[test]

@@ -80,7 +80,6 @@ const HIDES: &str = "to hide, not to show";
 
 /// The files of those rooms that open by path, and why they may.
 const OPENING: &[(&str, &str)] = &[
-    ("crates/cli/src/batch.rs", CALLER),
     ("crates/device/src/blk_queue.rs", KERNEL),
     ("crates/device/src/image.rs", STATE),
     ("crates/device/src/loop_devices.rs", KERNEL),

@@ -104,17 +104,15 @@ impl Run<'_> {
 
     /// Writes the system calls of nodes to the run directory, and says what it took to count them. A run does not fail
     /// where they cannot be counted; that they cannot be written breaks it, as with all results.
-    fn keep_calls(&mut self, end: &mut End, counted: CountedCalls) -> Observation {
-        let CountedCalls { nodes, for_each } = counted;
-        let for_each_s = for_each.map(RealDuration::as_secs_f64);
-        let nodes = match nodes {
-            Ok(nodes) => nodes,
-            Err(because) => {
-                warn(format_args!("{because}; so the run has no `calls.json`"));
-                self.record(end.at, "calls-uncounted", None, json!({ "because": because }));
-                return Observation { nodes: Err(because), for_each_s, uncounted: 0 };
-            }
-        };
+    fn keep_calls(
+        &mut self,
+        end: &mut End,
+        counted: std::result::Result<CountedCalls, String>,
+    ) -> std::result::Result<Observation, String> {
+        let CountedCalls { nodes, for_each } = counted.inspect_err(|because| {
+            warn(format_args!("{because}; so the run has no `calls.json`"));
+            self.record(end.at, "calls-uncounted", None, json!({ "because": because }));
+        })?;
         let uncounted = nodes.first().map_or(0, |(_, calls)| calls.uncounted);
         let mut seen = Vec::with_capacity(nodes.len());
         for (node, calls) in nodes {
@@ -124,7 +122,7 @@ impl Run<'_> {
                 end.breaks(Error::from(e));
             }
         }
-        Observation { nodes: Ok(seen), for_each_s, uncounted }
+        Ok(Observation { nodes: seen, for_each_s: for_each.as_secs_f64(), uncounted })
     }
 
     /// Writes the packets of nodes to the run directory. A run does not fail where they cannot be counted.

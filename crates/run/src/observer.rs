@@ -33,7 +33,7 @@ pub struct Told<'a> {
     pub caches: &'a [(usize, Staleness)],
     pub injections: Option<&'a Injections>,
     pub monitored: &'a Monitored,
-    pub observation: Option<&'a Observation>,
+    pub observation: Option<&'a std::result::Result<Observation, String>>,
 }
 
 /// The observer of one run.

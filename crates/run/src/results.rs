@@ -12,7 +12,6 @@ use record::{
     Counters, Ended as EndedRecord, LogStream, MetricRecord, NodeOutcome, PipeTotals, PortTotals, RunDir, RunResult,
     Sample, Samples, Status,
 };
-use regex::bytes::RegexBuilder;
 use scale::{RealDuration, RealInstant, VirtualInstant};
 use site::{Collected, CutLog, Ended, Exit, Kind, NodeIndex, Site, Written};
 
@@ -27,13 +26,10 @@ use crate::schedule::{Ending, Late};
 const LONGEST_FILE: u64 = 1 << 30;
 /// How much of it is read at once.
 const PIECE: u64 = 1 << 20;
-/// The most samples that are kept of all metrics of rows, and of one of them at least and at most. One takes 40 bytes,
-/// and some 200 while its interval is looked for.
+/// The most samples that are kept of all metrics of rows, of which an experiment has a thousand at most, and of one of
+/// them. One takes 40 bytes, and some 200 while its interval is looked for.
 const MOST_SAMPLES: usize = 1 << 18;
-const OF_A_METRIC: [usize; 2] = [1 << 12, 1 << 17];
-/// The most memory for a pattern, and for what is made of it while it is looked for, in bytes. That it is not larger
-/// is known since the experiment was read.
-const LARGEST_PATTERN: usize = 4 << 20;
+const OF_A_METRIC: usize = 1 << 17;
 /// How long results are read that belong to a run which somebody wants to end.
 const HASTE: Duration = Duration::from_millis(500);
 /// Where a node's last words are looked for: this many bytes at the end of its logs.
@@ -198,9 +194,8 @@ impl Run<'_> {
             Source::Rows { path, start, value } => {
                 let columns = Columns { start: *start, value: *value, per_second: 1.0 / metric.unit.start_seconds };
                 let of_rows = |metric: &&Metric| matches!(metric.source, Source::Rows { .. });
-                let [least, most] = OF_A_METRIC;
                 let share = MOST_SAMPLES / self.experiment.metrics.iter().filter(of_rows).count();
-                let mut thinned = Thinned::new(share.clamp(least, most));
+                let mut thinned = Thinned::new(share.min(OF_A_METRIC));
                 for node in &metric.nodes {
                     let name = &self.experiment.nodes[*node].name;
                     let bad = |bad: samples::BadRow| MetricError::Row {
@@ -219,11 +214,7 @@ impl Run<'_> {
                 samples = thinned.kept();
             }
             Source::Line { regex, from, combine } => {
-                let pattern = RegexBuilder::new(regex.as_str())
-                    .size_limit(LARGEST_PATTERN)
-                    .dfa_size_limit(LARGEST_PATTERN)
-                    .build()
-                    .map_err(MetricError::from)?;
+                let pattern = samples::pattern(regex).map_err(MetricError::from)?;
                 let mut values = Vec::new();
                 for node in &metric.nodes {
                     let name = &self.experiment.nodes[*node].name;

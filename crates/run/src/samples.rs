@@ -10,7 +10,7 @@ use model::OfFlow;
 use net::{FlowCounters, FlowInterval};
 use plan::carried;
 use record::Sample;
-use regex::bytes::{CaptureLocations, Regex};
+use regex::bytes::{CaptureLocations, Regex, RegexBuilder};
 use regex_automata::Input;
 use regex_automata::nfa::thompson;
 use regex_automata::nfa::thompson::backtrack::{BoundedBacktracker, Cache};
@@ -130,6 +130,9 @@ const LONGEST_FIELD: usize = 4 << 10;
 const MOST_DIGITS: usize = 15;
 /// The powers of ten that such a number is divided by, which are exact.
 const POWERS: [f64; MOST_DIGITS] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14];
+/// The most memory for a pattern, and for what is made of it while it is looked for, in bytes. That it is not larger
+/// is known since the experiment was read.
+const LARGEST_PATTERN: usize = 4 << 20;
 /// How much of a line is looked at for a pattern, in bytes.
 const LONGEST_LINE: usize = 64 << 10;
 /// How long a pattern may be looked for in what one node printed.
@@ -337,6 +340,11 @@ fn finite(text: &[u8]) -> Option<f64> {
         return None;
     }
     plain(text).or_else(|| std::str::from_utf8(text).ok()?.trim().parse().ok().filter(|v: &f64| v.is_finite()))
+}
+
+/// A pattern to be looked for, in bounded memory.
+pub fn pattern(written: &str) -> Result<Regex, regex::Error> {
+    RegexBuilder::new(written).size_limit(LARGEST_PATTERN).dfa_size_limit(LARGEST_PATTERN).build()
 }
 
 /// Finds the number in the first group of the last line that matches: programs print progress first and the result
@@ -778,6 +786,71 @@ mod tests {
             let text = text(line);
             let ours = cpu_s(|| Lines::new(pattern.clone()).read(&text, &AtomicBool::new(false)));
             check(line, ours, &text);
+        }
+    }
+
+    /// Reads a text again and again, until it was so many bytes, piece by piece as a run does.
+    fn pieces(text: &[u8], bytes: usize) -> impl Iterator<Item = Vec<u8>> {
+        let piece = text.repeat((1 << 20) / text.len() + 1);
+        std::iter::repeat_n(piece.clone(), bytes / piece.len() + 1)
+    }
+
+    /// Each case is read by a process of its own, which is this test again.
+    #[test]
+    fn whatever_nodes_leave_is_read_in_bounded_memory() {
+        const CASE: &str = "DIORAMA_CASE";
+        const MOST_KIB: u64 = 64 << 10;
+        let rows = |text: &[u8], column: usize, bytes: usize| {
+            let mut samples = Thinned::new(1 << 17);
+            let columns = Columns { start: None, value: column, per_second: 1.0 };
+            let mut rows = Rows::new("a", columns, whole_run(ZERO), &mut samples);
+            let read = pieces(text, bytes).try_for_each(|piece| rows.read(&piece));
+            (read.map_err(|bad| bad.what), samples.kept().len())
+        };
+        let lines = |text: &[u8], written: &str, bytes: usize| {
+            let mut lines = Lines::new(pattern(written).unwrap());
+            pieces(text, bytes).for_each(|piece| lines.read(&piece, &AtomicBool::new(false)));
+            lines.finish()
+        };
+        let cases: [(&str, &dyn Fn()); 8] = [
+            ("short rows", &|| assert!(matches!(rows(b"1\n", 1, 16 << 20), (Ok(()), 65_537..=131_072)))),
+            ("a row of 100 MB", &|| {
+                assert_eq!(rows(b"1", 1, 100 << 20).0.unwrap_err(), "the row is longer than 64 KiB")
+            }),
+            ("a row of 10,000 fields", &|| {
+                assert!(matches!(rows(&[&b"7,".repeat(9_999)[..], b"8\n"].concat(), 10_000, 8 << 20), (Ok(()), 300..)));
+            }),
+            ("a field of 60 KB", &|| {
+                let read = rows(&[&b"7".repeat(60_000)[..], b"\n"].concat(), 1, 1 << 20);
+                assert_eq!(read.0.unwrap_err(), "column 1 is longer than 4 KiB");
+            }),
+            ("lines of a log", &|| {
+                let line = b"INFO a request was handled in v=12 ms, as were all others before it\n";
+                assert_eq!(lines(line, "v=([0-9]+)", 16 << 20), Some(12.0));
+            }),
+            ("a line of 100 MB", &|| assert_eq!(lines(b"v=1", "v=([0-9]+)$", 100 << 20), None)),
+            ("a large pattern", &|| assert_eq!(lines(b"abaabbab7", "[ab]*a[ab]{900}[cd]([0-9]+)", 1 << 20), None)),
+            ("a pattern of all alphabets", &|| {
+                assert_eq!(lines("äßμ 7ж\n".as_bytes(), r"(?:\w{1,20} ){1,3}(\d+)\w", 1 << 20), Some(7.0));
+            }),
+        ];
+        if let Ok(wanted) = std::env::var(CASE) {
+            let (_, read) = cases.iter().find(|(name, _)| *name == wanted).unwrap();
+            read();
+            let status = std::fs::read_to_string("/proc/self/status").unwrap();
+            let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+            let kib: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+            println!("{wanted}: {kib} KiB");
+            assert!(kib <= MOST_KIB, "{wanted}: {kib} KiB");
+            return;
+        }
+        for (name, _) in cases {
+            let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+            let this = "samples::tests::whatever_nodes_leave_is_read_in_bounded_memory";
+            let ended = again.args([this, "--exact", "--nocapture"]).env(CASE, name).output().unwrap();
+            let said = String::from_utf8_lossy(&ended.stdout);
+            assert!(ended.status.success() && said.contains(&format!("{name}: ")), "{name}: {said}");
+            println!("{}", said.lines().find(|line| line.starts_with(name)).unwrap_or_default());
         }
     }
 

@@ -60,8 +60,9 @@ pub struct Closing {
     pub recordings: Result<Vec<Recording>, Error>,
     /// How it went to write down what nodes use.
     pub monitored: Monitored,
-    /// The system calls of those nodes of which they are counted; `None` if they are of none.
-    pub calls: Option<CountedCalls>,
+    /// The system calls of those nodes of which they are counted, or why nothing is known of them; `None` if they are
+    /// of none.
+    pub calls: Option<Result<CountedCalls, String>>,
     /// The packets of those nodes of which they are counted; `None` if they are of none.
     pub packets: Option<CountedPackets>,
 }
@@ -78,10 +79,10 @@ pub struct CountedPackets {
 /// System calls that were counted, and what that has cost.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CountedCalls {
-    /// By node; or why nothing is known of them.
-    pub nodes: Result<Vec<(NodeIndex, NodeCalls)>, String>,
-    /// CPU time of a core for each call, as it was tried; `None` if nothing could be counted.
-    pub for_each: Option<RealDuration>,
+    /// By node.
+    pub nodes: Vec<(NodeIndex, NodeCalls)>,
+    /// CPU time of a core for each call, as it was tried.
+    pub for_each: RealDuration,
 }
 
 /// How the series went of what nodes use of their machines, and what it has cost.

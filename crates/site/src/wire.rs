@@ -7,12 +7,12 @@ use std::io::{Read, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use ciborium::Value;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use net::PipeChange;
 use scale::RealInstant;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_bytes::ByteBuf;
 
 use crate::error::{Error, Result};
 use crate::{
@@ -21,9 +21,12 @@ use crate::{
 };
 
 /// The version of the interface: raise it with every change of what is asked or answered.
-pub const VERSION: u32 = 10;
-/// The longest message that is taken from a site, in bytes: more than what ten thousand nodes tell at once.
-const LONGEST: u64 = 32 << 20;
+pub const VERSION: u32 = 11;
+/// The longest message that is taken from a site, in bytes: more than the 14 MB that ten thousand nodes tell at once.
+const LONGEST: u64 = 24 << 20;
+/// How often a message is read from at most: up to three times for each of its values, of which a byte may be one that
+/// takes many in memory.
+const MOST_READS: u64 = 4_000_000;
 
 /// A call of [`Site`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -66,8 +69,8 @@ enum Request {
 /// A message from a site.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Message {
-    /// The answer to the earliest request that has none yet.
-    Answer(Result<Value>),
+    /// The answer to the earliest request that has none yet, in CBOR: what type it has is known to who asked.
+    Answer(Result<ByteBuf>),
     Event(Event),
     /// To a visitor.
     Visitor(VisitId, visits::Told),
@@ -131,7 +134,10 @@ pub fn serve(site: &mut dyn Site, mut from: impl Read, to: impl Write + Send + '
             Request::Sample => answer(to, site.sample()),
             Request::Finish => answer(to, site.finish()),
             Request::Collect => answer(to, site.collect()),
-            Request::Read(node, what, offset, limit) => answer(to, site.read(node, &what, offset, limit)),
+            Request::Read(node, what, offset, limit) => {
+                let read = site.read(node, &what, offset, limit);
+                answer(to, read.map(|piece| piece.map(ByteBuf::from)))
+            }
             Request::Suspend(run) => answer(to, site.suspend(&run)),
             Request::KeepSpeed(seen) => answer(to, site.keep_speed(&seen)),
             Request::TearDown => return answer(to, site.tear_down()),
@@ -140,7 +146,13 @@ pub fn serve(site: &mut dyn Site, mut from: impl Read, to: impl Write + Send + '
 }
 
 fn answer<T: Serialize>(to: &Mutex<impl Write>, result: Result<T>) -> Result<()> {
-    write(to, &Message::Answer(result.and_then(|answer| Value::serialized(&answer).map_err(broken))))
+    write(to, &Message::Answer(result.and_then(|answer| encoded(&answer))))
+}
+
+fn encoded(answer: &impl Serialize) -> Result<ByteBuf> {
+    let mut bytes = Vec::new();
+    ciborium::into_writer(answer, &mut bytes).map_err(broken)?;
+    Ok(ByteBuf::from(bytes))
 }
 
 fn write(to: &Mutex<impl Write>, message: &impl Serialize) -> Result<()> {
@@ -170,7 +182,7 @@ fn pass_on<T: Send + 'static, M: Serialize>(
 #[derive(Debug)]
 pub struct RemoteSite<W> {
     to: Arc<Mutex<W>>,
-    answers: Receiver<Result<Value>>,
+    answers: Receiver<Result<ByteBuf>>,
     events: Receiver<Event>,
     visitors: Receiver<(VisitId, visits::Told)>,
 }
@@ -197,22 +209,28 @@ impl<W: Write + Send + 'static> RemoteSite<W> {
     fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> Result<T> {
         write(&self.to, request)?;
         let answer = self.answers.recv().map_err(|_| broken("it was closed"))??;
-        answer.deserialized().map_err(broken)
+        Bounded::new(&answer[..]).message().map_err(broken)
     }
 }
 
-/// A stream of which each message has so many bytes at most: another machine's word is not taken for how much memory
-/// what it tells is worth.
+/// A stream of which each message has so many bytes and values at most: another machine's word is not taken for how
+/// much memory what it tells is worth.
 struct Bounded<R> {
     from: R,
     most: u64,
     left: u64,
+    /// How often the message was read from.
+    reads: u64,
 }
 
 impl<R: Read> Bounded<R> {
+    fn new(from: R) -> Bounded<R> {
+        Bounded { from, most: LONGEST, left: 0, reads: 0 }
+    }
+
     /// The next message.
     fn message<T: DeserializeOwned>(&mut self) -> Result<T, ciborium::de::Error<std::io::Error>> {
-        self.left = self.most;
+        (self.left, self.reads) = (self.most, 0);
         ciborium::from_reader(self)
     }
 }
@@ -221,6 +239,10 @@ impl<R: Read> Read for &mut Bounded<R> {
     fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
         if self.left == 0 {
             return Err(std::io::Error::other(format!("a message is longer than {} bytes", self.most)));
+        }
+        self.reads += 1;
+        if self.reads > MOST_READS {
+            return Err(std::io::Error::other("a message has too many values"));
         }
         let most = bytes.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
         let read = self.from.read(&mut bytes[..most])?;
@@ -232,11 +254,11 @@ impl<R: Read> Read for &mut Bounded<R> {
 /// Sorts what a site tells into answers, events and words to visitors, until the connection ends.
 fn hear(
     from: impl Read,
-    answers: &Sender<Result<Value>>,
+    answers: &Sender<Result<ByteBuf>>,
     events: &Sender<Event>,
     visitors: &Sender<(VisitId, visits::Told)>,
 ) {
-    let mut from = Bounded { from, most: LONGEST, left: 0 };
+    let mut from = Bounded::new(from);
     loop {
         let heard = match from.message() {
             Ok(Message::Answer(answer)) => answers.send(answer).is_ok(),
@@ -373,7 +395,8 @@ impl<W: Write + Send + 'static> Site for RemoteSite<W> {
     }
 
     fn read(&mut self, node: NodeIndex, what: &Written, offset: u64, limit: u64) -> Result<Option<Vec<u8>>> {
-        self.ask(&Request::Read(node, what.clone(), offset, limit))
+        let read: Option<ByteBuf> = self.ask(&Request::Read(node, what.clone(), offset, limit))?;
+        Ok(read.map(ByteBuf::into_vec))
     }
 
     fn suspend(&mut self, run: &Suspended) -> Result<()> {
@@ -417,25 +440,87 @@ mod tests {
     fn a_message_without_an_end_is_given_up() {
         let of = |kind: u8, then: u8| {
             let begins = [b"\xa1\x66Answer\xa1\x62Ok", &[kind][..]].concat();
-            let mut endless = Bounded { from: (&begins[..]).chain(std::io::repeat(then)), most: 1000, left: 0 };
+            let mut endless = Bounded { most: 1000, ..Bounded::new((&begins[..]).chain(std::io::repeat(then))) };
             endless.message::<Message>().unwrap_err().to_string()
         };
-        // A list whose elements are a byte each and take many in memory, a text of many parts, and a long one.
-        for (kind, then) in [(b'\x9f', 0xf6), (b'\x7f', 0x60), (b'\x7a', 0x5a)] {
+        // A list whose elements are a byte each, bytes of many parts, and very many of them.
+        for (kind, then) in [(b'\x9f', 0x01), (b'\x5f', 0x40), (b'\x5a', 0x5a)] {
             let why = of(kind, then);
             assert!(why.contains("longer than 1000 bytes"), "{why}");
         }
-        let answer = Message::Answer(Ok(Value::Bytes(vec![7; 600])));
+        let answer = Message::Answer(Ok(ByteBuf::from(vec![7; 600])));
         let mut two = Vec::new();
         for _ in 0..2 {
             ciborium::into_writer(&answer, &mut two).unwrap();
         }
-        let mut bounded = Bounded { from: &two[..], most: 1000, left: 0 };
+        let mut bounded = Bounded { most: 1000, ..Bounded::new(&two[..]) };
         for _ in 0..2 {
             assert!(
-                matches!(bounded.message().unwrap(), Message::Answer(Ok(Value::Bytes(_)))),
+                matches!(bounded.message().unwrap(), Message::Answer(Ok(bytes)) if bytes.len() == 600),
                 "each has its own bound"
             );
+        }
+    }
+
+    /// Each case is heard by a process of its own, which is this test again.
+    #[test]
+    fn whatever_another_machine_says_takes_bounded_memory() {
+        const CASE: &str = "DIORAMA_CASE";
+        const MOST_KIB: u64 = 64 << 10;
+        // A site that answers with so many bytes, the first of which are these.
+        let answering = |length: u32, first: &[u8], then: u8| {
+            let mut begins = Vec::new();
+            ciborium::into_writer(&VERSION, &mut begins).unwrap();
+            begins.extend(b"\xa1\x66Answer\xa1\x62Ok\x5a");
+            begins.extend(length.to_be_bytes());
+            begins.extend(first);
+            let rest = std::io::repeat(then).take(u64::from(length) - first.len() as u64);
+            RemoteSite::new(Cursor::new(begins).chain(rest), Vec::new()).unwrap()
+        };
+        let list = |length: u32| [&b"\x9a"[..], &length.to_be_bytes()].concat();
+        let refused = |e: Error, part: &str| assert!(e.to_string().contains(part), "{e}");
+        let cases: [(&str, &dyn Fn()); 5] = [
+            ("numbers", &|| {
+                let mut site = answering(20_000_005, &list(20_000_000), 0);
+                refused(site.listening(&[]).unwrap_err(), "too many values");
+            }),
+            ("as many numbers as are taken", &|| {
+                let found = answering(3_900_005, &list(3_900_000), 0).listening(&[]).unwrap();
+                assert_eq!(found.len(), 3_900_000);
+            }),
+            ("a long answer", &|| {
+                refused(
+                    answering(100 << 20, &[], 0).now().unwrap_err(),
+                    "the connection to a machine of the run broke",
+                );
+            }),
+            ("bytes", &|| {
+                let bytes: u32 = 23 << 20;
+                let mut site = answering(bytes + 5, &[&b"\x5a"[..], &bytes.to_be_bytes()].concat(), 7);
+                let read = site.read(0, &Written::File("/a".into()), 0, 1).unwrap().unwrap();
+                assert_eq!(read.len(), bytes as usize);
+            }),
+            ("empty parts of text", &|| {
+                refused(answering(23 << 20, b"\x7f", 0x60).sample().unwrap_err(), "invalid type: string");
+            }),
+        ];
+        if let Ok(wanted) = std::env::var(CASE) {
+            let (_, hear) = cases.iter().find(|(name, _)| *name == wanted).unwrap();
+            hear();
+            let status = std::fs::read_to_string("/proc/self/status").unwrap();
+            let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+            let kib: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+            println!("{wanted}: {kib} KiB");
+            assert!(kib <= MOST_KIB, "{wanted}: {kib} KiB");
+            return;
+        }
+        for (name, _) in cases {
+            let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+            let this = "wire::tests::whatever_another_machine_says_takes_bounded_memory";
+            let ended = again.args([this, "--exact", "--nocapture"]).env(CASE, name).output().unwrap();
+            let said = String::from_utf8_lossy(&ended.stdout);
+            assert!(ended.status.success() && said.contains(&format!("{name}: ")), "{name}: {said}");
+            println!("{}", said.lines().find(|line| line.starts_with(name)).unwrap_or_default());
         }
     }
 
@@ -444,7 +529,7 @@ mod tests {
         let mut theirs = Vec::new();
         ciborium::into_writer(&VERSION, &mut theirs).unwrap();
         let instant = RealInstant::from_nanos(7);
-        let answer = Ok(Value::serialized(&instant).unwrap());
+        let answer = encoded(&instant);
         let event = Event::CommandEnded(3, Err(Error::input("no")));
         for told in [Message::Event(event.clone()), Message::Answer(answer), Message::Answer(Err(Error::failed("x")))] {
             ciborium::into_writer(&told, &mut theirs).unwrap();
@@ -460,7 +545,7 @@ mod tests {
         ciborium::into_writer(&VERSION, &mut theirs).unwrap();
         let output = visits::Told::Output(record::LogStream::Stderr, vec![0xff, 0]);
         let instant = RealInstant::from_nanos(7);
-        let answers = [Value::Null, Value::serialized(&instant).unwrap()].map(|answer| Message::Answer(Ok(answer)));
+        let answers = [encoded(&()), encoded(&instant)].map(Message::Answer);
         let [begun, now] = answers;
         for told in [begun, Message::Visitor(5, output.clone()), now] {
             ciborium::into_writer(&told, &mut theirs).unwrap();

@@ -137,6 +137,15 @@ static void note_name(const struct walk *w, const struct name *name)
 		note(name->line, IS_UNTRANSLATED);
 }
 
+/* Finds the entry for an attribute of `size` bytes by the name that stands beside it, and tells of the thing. */
+static const struct name *named(const struct walk *w, const struct row *row, u8 *from, u8 *to, u64 size)
+{
+	const u8 *names = find(from, to, (u32)row->value);
+	const struct name *name = names ? look_up(row->inner, names, size) : 0;
+	note_name(w, name);
+	return name;
+}
+
 /*
  * An attribute whose content has become longer: by how much what is around it has. What fills up its last word may have
  * been counted there already.
@@ -205,9 +214,7 @@ static u64 attribute(struct walk *w, u32 set, u8 *at, u8 *from, u8 *to, u32 dept
 				note(row->line, IS_UNTRANSLATED);
 			return 0;
 		case IS_NAMED: {
-			const u8 *names = find(from, to, (u32)row->value);
-			const struct name *name = names ? look_up(row->inner, names, (u64)(end - body)) : 0;
-			note_name(w, name);
+			const struct name *name = named(w, row, from, to, (u64)(end - body));
 			return name ? inside(w, name->kind, name->inner, body, end, depth) : 0;
 		}
 		case IS_NEST:
@@ -260,9 +267,7 @@ static u64 say_defaults(struct walk *w, u32 set, u8 *from, u8 *to, u32 depth)
 				put(at + 4, converted(&w->by, row->value, row->unit, row->bytes, row->line), row->bytes, false);
 			continue;
 		}
-		const u8 *names = find(from, to, (u32)row->value);
-		const struct name *name = names ? look_up(row->inner, names, 0) : 0;
-		note_name(w, name);
+		const struct name *name = named(w, row, from, to, 0);
 		if (!name || name->kind != IS_NEST || !has_defaults(name->inner))
 			continue;
 		u8 *at = append(w, from, &to, row->type, 0);

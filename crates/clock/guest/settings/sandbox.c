@@ -322,19 +322,13 @@ __asm__(".section .judge, \"ax\", @progbits\n"
 	".type make_from, @function\n"
 	"make_from:\n"
 	"	mov %esi, %ecx\n"
-	"	mov (%rdi), %rax\n"
-	"	mov 16(%rdi), %rsi\n"
-	"	mov 24(%rdi), %rdx\n"
-	"	mov 32(%rdi), %r10\n"
-	"	mov 40(%rdi), %r8\n"
-	"	mov 48(%rdi), %r9\n"
-	"	mov 8(%rdi), %rdi\n"
+	LOAD_CALL
 	"	test %cl, %cl\n"
 	"	jz judge_from\n"
 	"	dec %cl\n"
 	"	jz judge_again_from\n"
 	"	jmp carry_out_from\n");
-_Static_assert(offsetof(struct call, a) == 8 && JUDGE == 0 && JUDGE_AGAIN == 1, "make_from says where");
+_Static_assert(JUDGE == 0 && JUDGE_AGAIN == 1, "make_from says where");
 
 bool refused(struct call *c, long *result)
 {

@@ -26,6 +26,12 @@ pub(crate) fn read_files(loader: &mut Loader, service: &mut Service, environment
         }
         let read = loader.try_inside(path).and_then(|real| text_of_settings(&real));
         let known = |name: &str| environment.get(name).or_else(|| service.environment.get(name).cloned().flatten());
+        // Each service that names it has a copy of all that is in it.
+        if let Ok(text) = &read
+            && !loader.may_keep(text.lines().count(), text.len(), file.span)
+        {
+            return;
+        }
         let parsed = read.and_then(|text| match file.format.as_deref() {
             None => dotenv::parse(&text, &mut settings, &known),
             Some("raw") => dotenv::parse_raw(&text, &mut settings),

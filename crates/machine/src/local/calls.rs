@@ -20,10 +20,13 @@ pub struct LoadedCalls {
     calls: std::result::Result<Calls, String>,
 }
 
+/// The counted calls, or why they are not known.
+type Counted = std::result::Result<CountedCalls, String>;
+
 /// The thread.
 pub struct CallCounts {
     thread: Background,
-    counted: Arc<OnceLock<CountedCalls>>,
+    counted: Arc<OnceLock<Counted>>,
 }
 
 impl LoadedCalls {
@@ -53,13 +56,10 @@ impl LoadedCalls {
             move || {
                 let LoadedCalls { nodes, calls } = self;
                 let read = calls.and_then(|calls| count(calls, timeline, &stopped).map_err(|e| e.to_string()));
-                drop(counted.set(match read {
-                    Ok((calls, taken)) => CountedCalls {
-                        nodes: Ok(nodes.into_iter().zip(calls).collect()),
-                        for_each: Some(taken.for_each),
-                    },
-                    Err(because) => CountedCalls { nodes: Err(because), for_each: None },
-                }));
+                drop(counted.set(read.map(|(calls, taken)| CountedCalls {
+                    nodes: nodes.into_iter().zip(calls).collect(),
+                    for_each: taken.for_each,
+                })));
             }
         };
         Ok(CallCounts { thread: Background::start("calls", stop, body)?, counted })
@@ -68,7 +68,7 @@ impl LoadedCalls {
 
 impl CallCounts {
     /// Ends counting.
-    pub fn finish(self) -> Option<CountedCalls> {
+    pub fn finish(self) -> Option<Counted> {
         drop(self.thread);
         self.counted.get().cloned()
     }

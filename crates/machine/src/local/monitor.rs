@@ -293,6 +293,7 @@ mod tests {
             assert!(rows == 0 || row.from_s == last, "{row:?} follows {last}");
             (rows, last) = (rows + 1, row.to_s);
             assert_eq!((row.packets_in, row.cpus), (1, Some(0.0)));
+            Ok(())
         })
         .unwrap();
         assert!(rows > 1 && rows == seen.samples && seen.ended.is_none(), "{rows}: {seen:?}");

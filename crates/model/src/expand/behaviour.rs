@@ -6,6 +6,7 @@ use scale::{VirtualDuration, VirtualInstant};
 
 use super::flows::Deed;
 use super::nodes::argv;
+use super::patterns::Patterns;
 use super::{Entry, MANY, faults, flows, instant, item_span, link, network, select};
 use crate::error::Problems;
 use crate::experiment::{
@@ -19,13 +20,6 @@ use crate::paths;
 use crate::tree::{Span, Value, shorten};
 use crate::units::{TIME, Time};
 
-/// The most regular expressions of a file, and how large they are when they are compiled, in bytes; but for a few large
-/// ones.
-const PATTERNS: usize = 256;
-const SMALL_PATTERN: usize = 1 << 17;
-const LARGE_PATTERNS: usize = 32;
-const LARGEST_PATTERN: usize = 1 << 20;
-
 /// How long a run lasts at most that is never to end: 1000 hours.
 const NEVER: VirtualDuration = VirtualDuration::from_nanos(3_600_000_000_000_000);
 
@@ -37,6 +31,8 @@ pub(super) const USUALLY_MONITORED: VirtualDuration = VirtualDuration::from_nano
 const MONITORED: [VirtualDuration; 2] =
     [VirtualDuration::from_nanos(1_000_000), VirtualDuration::from_nanos(3_600_000_000_000)];
 
+/// The most metrics that a file names.
+const METRICS: usize = 1000;
 /// The name of a file among those of the metrics that is not one of theirs.
 const PIPES: &str = "pipes";
 
@@ -48,6 +44,10 @@ pub(super) fn metrics(
     problems: &mut Problems,
 ) -> Vec<Metric> {
     let mut metrics = Vec::new();
+    if let Some(entry) = entries.get(METRICS) {
+        problems.add(entry.key_span(), format!("this is the metric after {METRICS} others, which are the most"));
+        return metrics;
+    }
     for entry in &entries {
         if let Some(what) = wrong_word(entry.name()) {
             problems.add(entry.key_span(), what);
@@ -112,17 +112,16 @@ fn source(
                 }
                 return None;
             };
-            let regex = patterns.compile(line, entry.at("line"), problems)?;
-            if regex.captures_len() != 2 {
+            let groups = patterns.groups(line, entry.at("line"), problems)?;
+            if groups != 1 {
                 let what = format!(
-                    "this has {} groups: put `(…)` around the number, and `(?:…)` around everything else",
-                    regex.captures_len() - 1
+                    "this has {groups} groups: put `(…)` around the number, and `(?:…)` around everything else"
                 );
                 problems.add(entry.at("line"), what);
                 return None;
             }
             Some(Source::Line {
-                regex,
+                regex: line.clone(),
                 from: match from {
                     file::Stream::Stdout => Stream::Stdout,
                     file::Stream::Stderr => Stream::Stderr,
@@ -387,51 +386,10 @@ pub(super) fn conditions(
         let place =
             |key: &str| entry.node.get("when").and_then(|when| when.get(key)).map_or(entry.node.span, |v| v.span);
         let nodes = select(&when.node, nodes, "node", place("node"), problems);
-        let log = patterns.compile(&when.log, place("log"), problems);
+        let log = patterns.kept(&when.log, place("log"), problems);
         conditions.extend(log.map(|log| Condition { nodes, log }));
     }
     conditions
-}
-
-/// The regular expressions of a file, each of which is compiled once, in bounded memory.
-#[derive(Default)]
-pub(super) struct Patterns {
-    compiled: HashMap<String, Option<regex::Regex>>,
-    /// How many of them are large.
-    large: usize,
-}
-
-impl Patterns {
-    /// A regular expression; none, with a note, if it is wrong.
-    fn compile(&mut self, written: &str, at: Span, problems: &mut Problems) -> Option<regex::Regex> {
-        if let Some(known) = self.compiled.get(written) {
-            return known.clone();
-        }
-        if self.compiled.len() >= PATTERNS {
-            problems.add(at, format!("these are more than {PATTERNS} different regular expressions: write fewer"));
-            return None;
-        }
-        let build = |limit| regex::RegexBuilder::new(written).size_limit(limit).build();
-        let mut built = build(SMALL_PATTERN);
-        if matches!(built, Err(regex::Error::CompiledTooBig(_))) {
-            self.large += 1;
-            if self.large > LARGE_PATTERNS {
-                let what = format!("these are more than {LARGE_PATTERNS} large regular expressions");
-                problems.add(at, what + ": write `[0-9]` for `\\d`, and `[a-z]` for `\\w`, which has all alphabets");
-                self.compiled.insert(written.to_owned(), None);
-                return None;
-            }
-            built = build(LARGEST_PATTERN);
-        }
-        let note = |e: regex::Error| {
-            let reason = e.to_string();
-            let reason = reason.lines().last().unwrap_or("").trim_start_matches("error: ");
-            problems.add(at, format!("this is not a regular expression: {reason}; test it with `grep -P`"));
-        };
-        let built = built.map_err(note).ok();
-        self.compiled.insert(written.to_owned(), built.clone());
-        built
-    }
 }
 
 /// The names of steps, for whose end events may wait.

@@ -16,8 +16,9 @@ use crate::layer::{Counted, Headers, Part};
 const LAYERS: usize = 512;
 /// The most parts of an archive.
 const PARTS: usize = 100_000;
-/// Separator between two parts of an archive: names, in bytes.
+/// Separator between two parts of an archive: names, in bytes; and what is kept of all of them.
 const NAMES: u64 = 1 << 20;
+const ALL_NAMES: usize = 8 << 20;
 
 /// An image as `docker save` describes it.
 #[derive(Deserialize)]
@@ -108,8 +109,9 @@ impl Source {
     }
 
     fn json<T: serde::de::DeserializeOwned>(&mut self, name: &str) -> Result<T, String> {
-        /// More than any manifest has, and little enough to read whole.
-        const LARGEST: u64 = 4 << 20;
+        /// More than any manifest has, and little enough to read whole: an empty text in a list takes ten times as much
+        /// memory.
+        const LARGEST: u64 = 2 << 20;
         let mut part = self.find(name)?;
         part.file.seek(SeekFrom::Start(part.start)).map_err(|e| e.to_string())?;
         let text = part.file.take(part.length.min(LARGEST));
@@ -150,7 +152,7 @@ impl Source {
 
 fn index(file: &File) -> io::Result<HashMap<PathBuf, (u64, u64)>> {
     let mut members = HashMap::new();
-    let mut links = Vec::new();
+    let (mut links, mut long) = (Vec::new(), 0);
     // Contents are passed over without being read.
     let headers = Headers::new(NAMES.into());
     let mut tar = tar::Archive::new(Counted { from: file, left: headers.clone() });
@@ -161,9 +163,14 @@ fn index(file: &File) -> io::Result<HashMap<PathBuf, (u64, u64)>> {
             return Err(io::Error::other("it has more than 100,000 parts"));
         }
         let name = plain(&entry.path()?);
-        match entry.link_name()? {
+        let target = entry.link_name()?.map(|target| plain(&name.parent().unwrap_or(Path::new("")).join(target)));
+        long += [Some(&name), target.as_ref()].into_iter().flatten().map(|path| path.as_os_str().len()).sum::<usize>();
+        if long > ALL_NAMES {
+            return Err(io::Error::other("the names of its parts are longer than 8 MiB"));
+        }
+        match target {
             // `docker save` of old stored equal layers once, with links from the other places.
-            Some(target) => links.push((name.clone(), plain(&name.parent().unwrap_or(Path::new("")).join(target)))),
+            Some(target) => links.push((name, target)),
             None => drop(members.insert(name, (entry.raw_file_position(), entry.size()))),
         }
     }

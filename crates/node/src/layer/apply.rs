@@ -19,8 +19,11 @@ use super::pax::{self, Records};
 use super::{OPAQUE, OVERLAY_OPAQUE, WHITEOUT};
 use crate::remove::remove_tree;
 
-/// How much memory what is known of a layer may take until its end, in bytes.
-const MEMORY: usize = 32 << 20;
+/// How much memory what is known of a layer's directories, and of attributes that have to be read apart, may take until
+/// its end, in bytes each.
+const MEMORY: usize = 12 << 20;
+/// Memory that a text or a record takes beside its own bytes.
+const BESIDE: usize = 64;
 
 /// Where a layer lies.
 #[derive(Debug)]
@@ -165,10 +168,10 @@ struct Directories(Vec<Directory>, usize);
 
 impl Directories {
     fn add(&mut self, entry: &Entry<'_, impl Read>, records: Records, path: PathBuf) -> io::Result<()> {
-        let texts: usize = records.iter().map(|(key, value)| key.len() + value.len() + 64).sum();
-        self.1 += size_of::<Directory>() + path.as_os_str().len() + texts;
+        let texts: usize = records.iter().map(|(key, value)| key.len() + value.len() + 2 * BESIDE).sum();
+        self.1 += size_of::<Directory>() + path.as_os_str().len() + BESIDE + texts;
         if self.1 > MEMORY {
-            let why = "the names and attributes of a layer's directories are longer than 32 MiB";
+            let why = "the names and attributes of a layer's directories are longer than 12 MiB";
             return Err(io::Error::new(io::ErrorKind::InvalidData, why));
         }
         let header = entry.header();
@@ -226,9 +229,9 @@ impl OfEntries<'_> {
             for entry in reader(self.layer, &headers)?.entries()?.raw(true) {
                 let mut entry = entry?;
                 if entry.header().entry_type() == EntryType::XHeader {
-                    long += entry.size();
+                    long += entry.size() + BESIDE as u64;
                     if long > MEMORY as u64 {
-                        let why = "the attributes of a layer's files are longer than 32 MiB";
+                        let why = "the attributes of a layer's files are longer than 12 MiB";
                         return Err(io::Error::new(io::ErrorKind::InvalidData, why));
                     }
                     let mut text = Vec::new();

@@ -19,7 +19,7 @@ const FREE: u64 = 512 << 20;
 /// The most files that all layers of an image hold.
 const FILES: u64 = 2_000_000;
 /// The most that stands between the contents of two files: their names, attributes and padding, in bytes.
-const HEADERS: u64 = 2 << 20;
+const HEADERS: u64 = 1 << 20;
 
 /// Bounds that an image may still use up.
 #[derive(Debug)]

@@ -4,6 +4,9 @@ use super::{Lan, Link, Member, Node, Object, Pipe, Program, Queue, Reader, expec
 use crate::calls::Call;
 use crate::units;
 
+/// The most nodes of a script, as of an experiment.
+const NODES: usize = 10_000;
+
 /// Methods that only say how something is drawn or written down by ns itself.
 const DRAWING: &[&str] = &[
     "color",
@@ -91,6 +94,9 @@ impl Reader {
     fn simulator(&mut self, made: &str, method: &str, words: &[&str]) -> Result<Option<Object>, String> {
         let object = match (method, words) {
             ("node" | "nsenode", _) => {
+                if self.script.nodes.len() == NODES {
+                    return Err(format!("this is the node after {NODES} others, which are the most"));
+                }
                 let name = (label(made), self.place.clone());
                 let simulated = self.simulating || method == "nsenode";
                 self.script.nodes.push(Node { name, simulated, ..Node::default() });

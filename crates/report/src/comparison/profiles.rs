@@ -36,7 +36,9 @@ impl Profile {
         let (dir, end_s) = (RunDir::at(&first.dir), first.result.virtual_seconds);
         let load = |bytes: u64| if end_s > 0.0 { 8e-6 * bytes as f64 / end_s } else { 0.0 };
         let loads = dir.pipe_totals()?.into_iter().map(|t| (t.pipe, load(t.counters.get("bytes").unwrap_or(0))));
-        Ok(Profile { marks: Marks::of(&dir.events()?), usage: Usage::of(&dir, end_s)?, loads: loads.collect(), end_s })
+        let mut marks = Marks::default();
+        dir.each_event(|event| marks.add(&event))?;
+        Ok(Profile { marks, usage: Usage::of(&dir, end_s)?, loads: loads.collect(), end_s })
     }
 }
 
@@ -56,11 +58,11 @@ pub(super) fn metric_over_time(
         let mut parts = vec![(0.0, 0u32); POINTS];
         for run in series.runs.values() {
             let Some(metric) = run.result.metrics.get(name) else { continue };
-            for sample in RunDir::at(&run.dir).samples_of(metric)? {
-                let Some(at) = sample.virtual_s.filter(|at| (0.0..=end_s).contains(at)) else { continue };
+            RunDir::at(&run.dir).each_sample_of(metric, |sample| {
+                let Some(at) = sample.virtual_s.filter(|at| (0.0..=end_s).contains(at)) else { return };
                 let part = &mut parts[((at / part_s) as usize).min(POINTS - 1)];
                 *part = (part.0 + sample.value, part.1 + 1);
-            }
+            })?;
         }
         let middle = |place: usize| (place as f64 + 0.5) * part_s;
         let known = parts.iter().enumerate().filter(|(_, (_, count))| *count > 0);
