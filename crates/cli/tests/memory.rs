@@ -463,12 +463,12 @@ const CASES: &[Case] = &[
             f.run("r", 3);
             f.write(
                 "r/pipes.csv",
-                ["pipe,bytes\n".to_owned()].into_iter().chain((0..70_000).map(|n| format!("{n},1\n"))),
+                ["pipe,bytes\n".to_owned()].into_iter().chain((0..110_000).map(|n| format!("{n},1\n"))),
             );
         },
         DRAWN,
         2,
-        "more than 65536 rows",
+        "more than 100000 rows",
     ),
 ];
 

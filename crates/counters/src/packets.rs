@@ -135,7 +135,7 @@ macro_rules! sums {
         impl $name {
             /// Adds others.
             pub fn add(&mut self, others: &Self) {
-                $(self.$field += others.$field;)*
+                $(self.$field = self.$field.saturating_add(others.$field);)*
             }
         }
     };

@@ -30,12 +30,14 @@ impl Rights {
     }
 
     /// Likewise, whatever lies where: for paths that somebody names who may not be root in a text that is no file.
+    ///
+    /// Panics where root may not give up its rights (without CAP_SETUID or CAP_SETGID): who went on would read as root.
     pub fn of_caller_anywhere() -> Option<Rights> {
         let (user, group) = caller()?;
-        let (before, groups) = (now(), groups()?);
-        // In this order: whoever is not root cannot change groups.
-        set_groups(&[group.as_raw()]).ok()?;
+        let (before, groups) = (now(), groups().expect("a thread knows its groups"));
+        set_groups(&[group.as_raw()]).expect("root may give up its groups, which takes CAP_SETGID");
         set(user.as_raw(), group.as_raw());
+        assert_eq!(now(), (user.as_raw(), group.as_raw()), "root may give up its rights to files, by CAP_SETUID");
         Some(Rights { before, groups, of_thread: PhantomData })
     }
 }

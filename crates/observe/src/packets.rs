@@ -178,12 +178,18 @@ impl Packets {
         let is_new = state.opens_anew(from, happened, &packet);
         let (grown, answered) = state.grown(from, at, happened, &packet, length);
         let ways = state.ways;
+        if ways[from].is_none() && *happened == Happened::Entered {
+            self.others.add(length);
+        }
         self.add(ways[from], at, &grown, is_new);
         self.add(ways[1 - from], at, &answered, is_new);
     }
 
     /// Everything that was seen until `at`. `missed`: how much could not be.
-    pub fn finish(self, at: VirtualInstant, missed: u64) -> ObservedPackets {
+    pub fn finish(mut self, at: VirtualInstant, missed: u64) -> ObservedPackets {
+        while at.since(self.from).as_nanos().div_ceil(self.interval.as_nanos()) > MOST_INTERVALS as u64 {
+            self.double();
+        }
         let Packets { nodes, names, mut unlisted, ways, others, flowless, interval, from, .. } = self;
         let mut states: Vec<(Key, Box<State>)> = self.flows.into_iter().collect();
         states.sort_by_key(|(key, state)| (std::cmp::Reverse(state.packets()), *key));
@@ -245,13 +251,18 @@ impl Packets {
         })
     }
 
+    /// Makes intervals twice as long, and half as many.
+    fn double(&mut self) {
+        self.interval = self.interval.saturating_add(self.interval);
+        self.ways.iter_mut().for_each(WayState::halve);
+    }
+
     fn add(&mut self, way: Option<usize>, at: VirtualInstant, grown: &Grown, is_new: bool) {
         let Some(way) = way else { return };
         let mut place = at.since(self.from).as_nanos() / self.interval.as_nanos();
         while place >= MOST_INTERVALS as u64 {
-            self.interval = self.interval.saturating_add(self.interval);
+            self.double();
             place /= 2;
-            self.ways.iter_mut().for_each(WayState::halve);
         }
         let way = &mut self.ways[way];
         way.flows += u64::from(is_new);

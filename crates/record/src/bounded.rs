@@ -8,15 +8,15 @@ use crate::error::{Error, Result};
 
 /// The longest result, in bytes: one of 5,000 metrics has 7 MB. Read, it takes some 5 times as much memory.
 pub(crate) const RESULT: u64 = 8 << 20;
-/// The longest plan: one of 10,000 nodes with a link each has 20 MB.
-pub(crate) const PLAN: u64 = 32 << 20;
-/// The longest table of what links or interfaces did in all, and the most rows of it.
-pub(crate) const TOTALS: u64 = 8 << 20;
-pub(crate) const MOST_TOTALS: usize = 1 << 16;
+/// The longest plan: one of 10,000 nodes with a link each has 20 MB, and one of the most links 53.
+pub(crate) const PLAN: u64 = 64 << 20;
+/// The longest table of what links or interfaces did in all, and the most rows of it: those of 50,000 links.
+pub(crate) const TOTALS: u64 = 12 << 20;
+pub(crate) const MOST_TOTALS: usize = 100_000;
 /// The longest system calls of all nodes of a run together.
 pub(crate) const CALLS: u64 = 10 << 20;
-/// The longest packets of a run.
-pub(crate) const PACKETS: u64 = 10 << 20;
+/// The longest packets of a run: where every counter of all ways and intervals counted something, they have 16 MiB.
+pub(crate) const PACKETS: u64 = 20 << 20;
 /// The most samples of all metrics of a run together; one keeps a quarter of that, but for those of older versions.
 pub(crate) const SAMPLES: u64 = 1 << 20;
 /// The longest row of a table, in bytes.

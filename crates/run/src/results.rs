@@ -26,8 +26,8 @@ use crate::schedule::{Ending, Late};
 const LONGEST_FILE: u64 = 1 << 30;
 /// How much of it is read at once.
 const PIECE: u64 = 1 << 20;
-/// The most samples that are kept of all metrics of rows, of which an experiment has a thousand at most, and of one of
-/// them. One takes 40 bytes, and some 200 while its interval is looked for.
+/// The most samples that are kept of all metrics of the experiment, of as many again that belong to its flows, and of
+/// one metric. One takes 40 bytes, and some 200 while its interval is looked for.
 const MOST_SAMPLES: usize = 1 << 18;
 const OF_A_METRIC: usize = 1 << 17;
 /// How long results are read that belong to a run which somebody wants to end.
@@ -184,18 +184,22 @@ impl Run<'_> {
         let mut samples = Vec::new();
         let mut every = 1;
         let mut silent = Vec::new();
+        let alike = |other: &&Metric| !matches!(other.source, Source::Line { .. }) && other.of_flow == metric.of_flow;
+        let share = MOST_SAMPLES / self.experiment.metrics.iter().filter(alike).count().max(1);
+        let mut thinned = Thinned::new(share.min(OF_A_METRIC));
         match &metric.source {
             Source::Background { flow, what } => {
                 let name = &self.experiment.background[*flow].name;
                 let of_flow = self.observer.flows().iter().filter(|i| i.flow == *flow);
                 let told = of_flow.filter_map(|i| samples::flow_sample(i, *what, name, &self.timeline));
-                samples.extend(told.filter(|s| s.virtual_s.is_some_and(|at| window.holds(at))));
+                for sample in told.filter(|s| s.virtual_s.is_some_and(|at| window.holds(at))) {
+                    thinned.add(|| sample);
+                }
+                every = thinned.every();
+                samples = thinned.kept();
             }
             Source::Rows { path, start, value } => {
                 let columns = Columns { start: *start, value: *value, per_second: 1.0 / metric.unit.start_seconds };
-                let of_rows = |metric: &&Metric| matches!(metric.source, Source::Rows { .. });
-                let share = MOST_SAMPLES / self.experiment.metrics.iter().filter(of_rows).count();
-                let mut thinned = Thinned::new(share.min(OF_A_METRIC));
                 for node in &metric.nodes {
                     let name = &self.experiment.nodes[*node].name;
                     let bad = |bad: samples::BadRow| MetricError::Row {

@@ -66,12 +66,13 @@ struct Gates {
     checks: Arc<Semaphore>,
     events: Arc<Semaphore>,
     others: Arc<Semaphore>,
+    looks: Arc<Semaphore>,
 }
 
 impl Gates {
     fn new() -> Gates {
         let of = |places| Arc::new(Semaphore::new(places));
-        Gates { comparisons: of(1), checks: of(1), events: of(4), others: of(3) }
+        Gates { comparisons: of(1), checks: of(1), events: of(4), others: of(3), looks: of(1) }
     }
 
     fn of(&self, wish: &Wish) -> &Arc<Semaphore> {
@@ -182,7 +183,7 @@ async fn respond(shared: Arc<Shared>, request: Request<Incoming>) -> Response<Bo
     response(match answered.await {
         Ok(Ok(answer)) => answer,
         Ok(Err(_)) => Answer::says(500, "the answer could not be made"),
-        Err(_) => Answer::says(503, "the answer took too long"),
+        Err(_) => Answer::says(503, "the answer took too long; what was begun goes on, and an event may still happen"),
     })
 }
 
@@ -231,7 +232,13 @@ async fn tell(shared: Arc<Shared>, run: Option<String>, mut client: Sender<Bytes
     let mut heard = Instant::now();
     loop {
         let looks = shared.clone();
-        let Ok(seen) = spawn_blocking(move || looks.answers.look()).await else { return };
+        let Ok(place) = shared.gates.looks.clone().acquire_owned().await else { return };
+        let look = move || {
+            let seen = looks.answers.look();
+            drop(place);
+            seen
+        };
+        let Ok(seen) = spawn_blocking(look).await else { return };
         let mut news = told.news(&seen, run.as_deref());
         if news.is_empty() && heard.elapsed() > STILL_THERE {
             news = ":\n\n".into();

@@ -81,8 +81,11 @@ impl Lives {
             if followed.ended.is_none() {
                 followed.look();
                 // Its successor in the same directory is another run.
-                let is_over = followed.picture.stage != Stage::Live || !live.iter().any(|run| run.id == *id);
-                followed.ended = is_over.then(Instant::now);
+                let is_there = live.iter().any(|run| run.id == *id);
+                if !is_there && followed.picture.stage == Stage::Live {
+                    followed.picture.stage = Stage::Over;
+                }
+                followed.ended = (followed.picture.stage != Stage::Live || !is_there).then(Instant::now);
             }
         }
         self.runs.retain(|_, run| run.ended.is_none_or(|at| at.elapsed() < SHOWN_AFTER));

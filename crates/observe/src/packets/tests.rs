@@ -144,6 +144,16 @@ fn what_comes_twice_or_too_late_is_told_of_any_protocol() {
 }
 
 #[test]
+fn intervals_are_few_however_long_nobody_sends_before_the_end() {
+    let mut wire = Wire { packets: packets(), number: 0 };
+    wire.enters(0, &tcp(CLIENT, SERVER, segment(0, SYN, 0), 0));
+    let seen = wire.packets.finish(at(3_600_000_000), 0);
+    assert!((MOST_INTERVALS / 2..=MOST_INTERVALS).contains(&seen.intervals_ns.len()), "{}", seen.intervals_ns.len());
+    let way = &seen.ways[0];
+    assert_eq!((way.intervals.len(), way.intervals[0].packets), (seen.intervals_ns.len(), 1));
+}
+
+#[test]
 fn more_flows_than_there_is_room_for_are_summed() {
     let mut wire = Wire { packets: packets(), number: 0 };
     // All of them end at once, and are one way.
