@@ -105,7 +105,8 @@ fn screen(written: &str) -> String {
     while let Some(c) = rest.chars().next() {
         rest = &rest[c.len_utf8()..];
         if c == '\u{1b}' && rest.starts_with('[') {
-            let end = rest.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(rest.len() - 1);
+            // The rest of what is not whole is still to come.
+            let Some(end) = rest.find(|c: char| c.is_ascii_alphabetic()) else { break };
             let numbers: Vec<usize> = rest[1..end].split(';').map(|n| n.parse().unwrap_or(1)).collect();
             match rest.as_bytes()[end] {
                 b'H' => (y, x) = (numbers[0] - 1, numbers.get(1).map_or(0, |x| x - 1)),
