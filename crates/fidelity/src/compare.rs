@@ -8,12 +8,14 @@
 
 mod bounds;
 mod calls;
+mod chance;
 mod difference;
 mod network;
 mod nodes;
 
 pub use bounds::{Bound, Statistic};
 pub use calls::{CallComparison, LIGHTEST, ProgramComparison, StepComparison};
+pub use chance::NO_CHANCE;
 pub use difference::{Difference, Says};
 pub use network::{Measure, NetworkComparison, WayComparison};
 pub use nodes::{NodeComparison, busiest};

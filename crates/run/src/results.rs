@@ -94,8 +94,14 @@ impl Run<'_> {
         let mut metrics = IndexMap::new();
         let mut samples = Vec::new();
         let mut unread = false;
+        // Those of the experiment share what may be kept, and so do those that belong to its flows.
+        let most = [false, true].map(|of_flow| {
+            let all = self.experiment.metrics.iter().filter(|m| !matches!(m.source, Source::Line { .. }));
+            MOST_SAMPLES / all.filter(|m| m.of_flow == of_flow).count().max(1)
+        });
         for metric in &self.experiment.metrics {
-            match self.measure(metric, end, window, &patience) {
+            let thinned = Thinned::new(most[usize::from(metric.of_flow)].min(OF_A_METRIC));
+            match self.measure(metric, thinned, end, window, &patience) {
                 Ok((record, of_metric)) => {
                     metrics.insert(metric.name.clone(), record);
                     samples.push((metric, of_metric));
@@ -152,11 +158,12 @@ impl Run<'_> {
     fn measure(
         &mut self,
         metric: &Metric,
+        thinned: Thinned,
         end: RealInstant,
         window: Window,
         patience: &Patience<'_>,
     ) -> Result<(MetricRecord, Vec<Sample>)> {
-        let Found { samples, without, every } = self.samples_of(metric, window, patience)?;
+        let Found { samples, without, every } = self.samples_of(metric, thinned, window, patience)?;
         if every > 1 {
             self.record(end, "metric-thinned", None, serde_json::json!({ "metric": metric.name, "every": every }));
         }
@@ -180,13 +187,14 @@ impl Run<'_> {
 
     /// A node that has nothing to read fails the metric (a sum over the others would look like a result), unless an
     /// event ended it or kept it from starting.
-    fn samples_of(&mut self, metric: &Metric, window: Window, patience: &Patience<'_>) -> Result<Found> {
-        let mut samples = Vec::new();
-        let mut every = 1;
+    fn samples_of(
+        &mut self,
+        metric: &Metric,
+        mut thinned: Thinned,
+        window: Window,
+        patience: &Patience<'_>,
+    ) -> Result<Found> {
         let mut silent = Vec::new();
-        let alike = |other: &&Metric| !matches!(other.source, Source::Line { .. }) && other.of_flow == metric.of_flow;
-        let share = MOST_SAMPLES / self.experiment.metrics.iter().filter(alike).count().max(1);
-        let mut thinned = Thinned::new(share.min(OF_A_METRIC));
         match &metric.source {
             Source::Background { flow, what } => {
                 let name = &self.experiment.background[*flow].name;
@@ -195,8 +203,6 @@ impl Run<'_> {
                 for sample in told.filter(|s| s.virtual_s.is_some_and(|at| window.holds(at))) {
                     thinned.add(|| sample);
                 }
-                every = thinned.every();
-                samples = thinned.kept();
             }
             Source::Rows { path, start, value } => {
                 let columns = Columns { start: *start, value: *value, per_second: 1.0 / metric.unit.start_seconds };
@@ -214,8 +220,6 @@ impl Run<'_> {
                         silent.push(*node);
                     }
                 }
-                every = thinned.every();
-                samples = thinned.kept();
             }
             Source::Line { regex, from, combine } => {
                 let pattern = samples::pattern(regex).map_err(MetricError::from)?;
@@ -238,7 +242,7 @@ impl Run<'_> {
                 }
                 if !values.is_empty() {
                     let value = combined(&values, *combine);
-                    samples.push(Sample { virtual_s: None, value, node: "".into() });
+                    thinned.add(|| Sample { virtual_s: None, value, node: "".into() });
                 }
             }
         }
@@ -251,6 +255,8 @@ impl Run<'_> {
             };
             return Err(MetricError::Missing { looked_for, nodes: self.names(&missing) }.into());
         }
+        let every = thinned.every();
+        let mut samples = thinned.kept();
         for sample in &mut samples {
             sample.value *= metric.unit.factor;
         }

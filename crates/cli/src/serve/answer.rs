@@ -2,7 +2,7 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::{CoreChoice, Experiment, Rights, Wanted};
 use record::Variant;
@@ -66,7 +66,11 @@ impl Answers {
 
     /// The live runs now.
     pub fn look(&self) -> Arc<Seen> {
-        self.lives.lock().unwrap_or_else(PoisonError::into_inner).look()
+        self.lives().look()
+    }
+
+    fn lives(&self) -> MutexGuard<'_, Lives> {
+        self.lives.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The answer to a wish that comes with a text.
@@ -80,7 +84,7 @@ impl Answers {
             Wish::Compare { base, other } => self.results.compare(base, other).map_or_else(lacking, Answer::document),
             // Whoever wants to go on hearing of them is answered by a stream.
             Wish::Live(_) => Answer::json(&self.look().runs.iter().map(|run| run.head.clone()).collect()),
-            Wish::Metrics => Answer::of(metrics::MEDIA_TYPE, self.look().metrics.clone()),
+            Wish::Metrics => Answer::of(metrics::MEDIA_TYPE, self.lives().metrics()),
             Wish::Experiment => match self.text() {
                 Ok(text) => Answer::of("text/plain; charset=utf-8", text),
                 Err(why) => Answer::says(404, &why),

@@ -172,19 +172,25 @@ async fn respond(shared: Arc<Shared>, request: Request<Incoming>) -> Response<Bo
         },
     };
     let answered = timeout(LONGEST, async {
-        let place = shared.gates.of(&wish).clone().acquire_owned().await;
-        let work = move || {
-            let answer = shared.answers.answer(&wish, may, &said);
-            drop(place);
-            answer
-        };
-        spawn_blocking(work).await
+        let gate = shared.gates.of(&wish).clone();
+        behind(gate, move || shared.answers.answer(&wish, may, &said)).await
     });
     response(match answered.await {
-        Ok(Ok(answer)) => answer,
-        Ok(Err(_)) => Answer::says(500, "the answer could not be made"),
+        Ok(Some(answer)) => answer,
+        Ok(None) => Answer::says(500, "the answer could not be made"),
         Err(_) => Answer::says(503, "the answer took too long; what was begun goes on, and an event may still happen"),
     })
+}
+
+/// Does what blocks, in a thread of its own, when there is a place for it; `None` if it panicked.
+async fn behind<T: Send + 'static>(gate: Arc<Semaphore>, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let place = gate.acquire_owned().await.ok()?;
+    let work = move || {
+        let done = work();
+        drop(place);
+        done
+    };
+    spawn_blocking(work).await.ok()
 }
 
 /// The text that comes with a request.
@@ -232,13 +238,7 @@ async fn tell(shared: Arc<Shared>, run: Option<String>, mut client: Sender<Bytes
     let mut heard = Instant::now();
     loop {
         let looks = shared.clone();
-        let Ok(place) = shared.gates.looks.clone().acquire_owned().await else { return };
-        let look = move || {
-            let seen = looks.answers.look();
-            drop(place);
-            seen
-        };
-        let Ok(seen) = spawn_blocking(look).await else { return };
+        let Some(seen) = behind(shared.gates.looks.clone(), move || looks.answers.look()).await else { return };
         let mut news = told.news(&seen, run.as_deref());
         if news.is_empty() && heard.elapsed() > STILL_THERE {
             news = ":\n\n".into();

@@ -36,8 +36,6 @@ struct Followed {
 pub struct Seen {
     /// In the order of their names.
     pub runs: Vec<SeenRun>,
-    /// The text of `/metrics`.
-    pub metrics: String,
 }
 
 /// A run at that moment.
@@ -85,25 +83,34 @@ impl Lives {
                 if !is_there && followed.picture.stage == Stage::Live {
                     followed.picture.stage = Stage::Over;
                 }
-                followed.ended = (followed.picture.stage != Stage::Live || !is_there).then(Instant::now);
+                followed.ended = (followed.picture.stage != Stage::Live).then(Instant::now);
             }
         }
         self.runs.retain(|_, run| run.ended.is_none_or(|at| at.elapsed() < SHOWN_AFTER));
-        let mut all: Vec<_> = self.runs.iter().collect();
-        all.sort_by_key(|(id, run)| (run.picture.name.clone(), (*id).clone()));
-        let told = all.iter().map(|(id, run)| SeenRun {
-            id: (*id).clone(),
+        let told = self.in_order().into_iter().map(|(id, run)| SeenRun {
+            id: id.clone(),
             head: tell::head(id, &run.picture),
             details: run.details.clone(),
             events: run.events.clone(),
             events_seen: run.picture.events_seen,
         });
-        let runs = told.collect();
-        let going = all.iter().filter(|(_, run)| run.ended.is_none());
-        let metrics = metrics::text(going.map(|(id, run)| (id.as_str(), &run.picture)));
-        let seen = Arc::new(Seen { runs, metrics });
+        let seen = Arc::new(Seen { runs: told.collect() });
         self.seen = Some((Instant::now(), seen.clone()));
         seen
+    }
+
+    /// The text of `/metrics`, of a look that is not too old.
+    pub fn metrics(&mut self) -> String {
+        self.look();
+        let going = self.in_order().into_iter().filter(|(_, run)| run.ended.is_none());
+        metrics::text(going.map(|(id, run)| (id.as_str(), &run.picture)))
+    }
+
+    /// All of them, in the order of their names.
+    fn in_order(&self) -> Vec<(&String, &Followed)> {
+        let mut all: Vec<_> = self.runs.iter().collect();
+        all.sort_by_key(|(id, run)| (&run.picture.name, *id));
+        all
     }
 
     /// Whether one more can be looked at; those that have ended make room, the first that did first.

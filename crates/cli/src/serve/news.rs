@@ -57,7 +57,7 @@ mod tests {
             events: Arc::new(events.iter().map(|event| event.to_string()).collect()),
             events_seen,
         };
-        Seen { runs: vec![run("1-a"), run("2-b")], metrics: String::new() }
+        Seen { runs: vec![run("1-a"), run("2-b")] }
     }
 
     #[test]

@@ -43,21 +43,22 @@ impl Results {
     /// The report of a run.
     pub fn report(&self, name: &str) -> Result<Vec<u8>, Lacking> {
         let _rights = Rights::of_caller(&self.path);
-        let path = self.known(name)?;
+        let [path] = self.known([name])?;
         RunDir::at(path).report().map_err(because)
     }
 
     /// The page of a comparison.
     pub fn compare(&self, base: &str, other: &str) -> Result<String, Lacking> {
         let _rights = Rights::of_caller(&self.path);
-        let (base, other) = (self.known(base)?, self.known(other)?);
+        let [base, other] = self.known([base, other])?;
         report::compare(&base, &[other], &[]).and_then(|compared| compared.page()).map_err(because)
     }
 
-    /// Where a run is, if there is one of this name.
-    fn known(&self, name: &str) -> Result<PathBuf, Lacking> {
+    /// Where runs are, if there is one of each of these names.
+    fn known<const N: usize>(&self, names: [&str; N]) -> Result<[PathBuf; N], Lacking> {
         let found = runs_below(&self.path).map_err(because)?;
-        found.iter().find(|found| found.name == name).map(|found| self.path.join(&found.name)).ok_or(Lacking::Run)
+        let is_known = |name: &&str| found.iter().any(|found| found.name == **name);
+        if names.iter().all(is_known) { Ok(names.map(|name| self.path.join(name))) } else { Err(Lacking::Run) }
     }
 }
 

@@ -9,19 +9,14 @@
 use std::collections::BTreeMap;
 
 use counters::{CallUse, NodeCalls, ProgramCalls, Step};
-use rand::rngs::Xoshiro256PlusPlus;
-use rand::{RngExt, SeedableRng};
 use record::Run;
 use serde::Serialize;
 
+use super::chance::chance;
 use super::error_percent;
 
 /// Steps of a smaller share are left out of what is shown: the paper's.
 pub const LIGHTEST: f64 = 0.001;
-/// A chance needs so many intervals of each of the two in which something was called.
-const FEWEST_INTERVALS: usize = 4;
-/// How many times intervals are drawn again.
-const DRAWS: usize = 500;
 const SEED: u64 = 0x5eed_ca11;
 /// A metric counts requests if it has so many samples.
 const FEWEST_REQUESTS: usize = 10;
@@ -171,7 +166,7 @@ fn of_program(program: String, sides: [&Side; 2], requests: Option<(String, [usi
     let chains = sides.map(|side| sum(side.intervals.iter()));
     let busy = sides.map(|side| side.intervals.iter().filter(|counts| !counts.is_empty()).collect::<Vec<_>>());
     let distance = distance(&chains[0], &chains[1]);
-    let chance = distance.and_then(|distance| chance(&busy, distance));
+    let chance = distance.and_then(|distance| chance_of(&busy, distance));
     let per = match &requests {
         Some((_, n)) => n.map(|n| n as f64),
         None => made.map(|made| made as f64 / 1_000.0),
@@ -286,34 +281,25 @@ fn apart(a: &[f64], b: &[f64]) -> Option<f64> {
     Some(divergence.clamp(0.0, 1.0).sqrt())
 }
 
-/// In which part of draws intervals of one program are as far apart as these two are: from the intervals of both
-/// together, as many as each has are drawn with replacement (a bootstrap of blocks of time).
-fn chance(busy: &[Vec<&Counts>; 2], distance: f64) -> Option<f64> {
-    if busy.iter().any(|intervals| intervals.len() < FEWEST_INTERVALS) {
-        return None;
-    }
+/// The [chance] that intervals of one program are as far apart as these two are.
+fn chance_of(busy: &[Vec<&Counts>; 2], distance: f64) -> Option<f64> {
     let mut places: BTreeMap<&Edge, usize> = BTreeMap::new();
     for edge in busy.iter().flatten().flat_map(|counts| counts.keys()) {
         let next = places.len();
         places.entry(edge).or_insert(next);
     }
-    let pooled: Vec<Vec<(usize, f64)>> =
-        busy.iter().flatten().map(|counts| counts.iter().map(|(edge, n)| (places[edge], *n)).collect()).collect();
-    let mut random = Xoshiro256PlusPlus::seed_from_u64(SEED);
-    let mut draw = |intervals: usize| {
-        let mut counts = vec![0.0; places.len()];
-        for _ in 0..intervals {
-            for (place, count) in &pooled[random.random_range(0..pooled.len())] {
+    let placed = |counts: &&Counts| counts.iter().map(|(edge, n)| (places[edge], *n)).collect::<Vec<_>>();
+    let intervals = busy.each_ref().map(|intervals| intervals.iter().map(placed).collect());
+    chance(&intervals, SEED, |drawn| {
+        let [a, b] = drawn.map(|intervals| {
+            let mut counts = vec![0.0; places.len()];
+            for (place, count) in intervals.iter().copied().flatten() {
                 counts[*place] += count;
             }
-        }
-        counts
-    };
-    let as_far = (0..DRAWS).filter(|_| {
-        let [a, b] = [busy[0].len(), busy[1].len()].map(&mut draw);
+            counts
+        });
         apart(&a, &b).is_some_and(|drawn| drawn >= distance)
-    });
-    Some(as_far.count() as f64 / DRAWS as f64)
+    })
 }
 
 #[cfg(test)]

@@ -7,21 +7,14 @@
 use std::collections::BTreeMap;
 
 use counters::{Carried, ObservedPackets, PacketCounters, Spread, Way};
-use rand::rngs::Xoshiro256PlusPlus;
-use rand::{RngExt, SeedableRng};
 use record::{Run, Series};
 use serde::Serialize;
 
+use super::chance::{NO_CHANCE, chance};
 use super::{calls, error_percent};
 use crate::statistics::median;
 
-/// A chance needs so many intervals of each of the two in which something was counted.
-const FEWEST_INTERVALS: usize = 4;
-/// How many times intervals are drawn again.
-const DRAWS: usize = 500;
 const SEED: u64 = 0x5eed_0e7f;
-/// Chances below it are told as no chance.
-const NO_CHANCE: f64 = 0.01;
 /// Differences that are no chance, and smaller than this, are not worth a word: %.
 const SMALL: f64 = 1.0;
 /// Where no chance is known, it takes so much to be told as a difference: %.
@@ -246,7 +239,7 @@ fn of_ratio(ratio: &Ratio, sides: [&Side; 2]) -> Measure {
         all.filter(|[_, of]| *of > 0).collect::<Vec<_>>()
     });
     let chance = match values {
-        [Some(base), Some(other)] => chance(&intervals, (other - base).abs()),
+        [Some(base), Some(other)] => chance(&intervals, SEED, |drawn| are_as_far(drawn, (other - base).abs())),
         _ => None,
     };
     measure(ratio.name, ratio.unit, values.map(|value| value.map(|value| ratio.scale * value)), chance)
@@ -256,28 +249,10 @@ fn quotient([part, of]: [u64; 2]) -> Option<f64> {
     (of > 0).then(|| part as f64 / of as f64)
 }
 
-/// In which part of draws the quotients of two are as far apart as these are: from the intervals of both together, as
-/// many as each has are drawn with replacement (a bootstrap of blocks of time).
-fn chance(intervals: &[Vec<[u64; 2]>; 2], apart: f64) -> Option<f64> {
-    if intervals.iter().any(|of| of.len() < FEWEST_INTERVALS) {
-        return None;
-    }
-    let pooled: Vec<[u64; 2]> = intervals.concat();
-    let mut random = Xoshiro256PlusPlus::seed_from_u64(SEED);
-    let mut draw = |n: usize| {
-        let mut sum = [0, 0];
-        for _ in 0..n {
-            let [part, of] = pooled[random.random_range(0..pooled.len())];
-            sum = [sum[0] + part, sum[1] + of];
-        }
-        quotient(sum)
-    };
-    let as_far = (0..DRAWS).filter(|_| {
-        let drawn = [draw(intervals[0].len()), draw(intervals[1].len())];
-        // As far but for what is lost in rounding.
-        matches!(drawn, [Some(a), Some(b)] if (a - b).abs() >= apart * (1.0 - 1e-12))
-    });
-    Some(as_far.count() as f64 / DRAWS as f64)
+/// Whether the quotients of drawn intervals are as far apart as that, but for what is lost in rounding.
+fn are_as_far(drawn: [&[&[u64; 2]]; 2], apart: f64) -> bool {
+    let sum = |of: &[&[u64; 2]]| of.iter().fold([0, 0], |sum, [part, of]| [sum[0] + part, sum[1] + of]);
+    matches!(drawn.map(|of| quotient(sum(of))), [Some(a), Some(b)] if (a - b).abs() >= apart * (1.0 - 1e-12))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use fidelity::compare::{Comparison, Measure, WayComparison};
+use fidelity::compare::{Comparison, Measure, NO_CHANCE, WayComparison};
 
 use super::programs::number;
 use crate::page::{Column, Row, Text, table};
@@ -11,8 +11,6 @@ use crate::page::{Column, Row, Text, table};
 const WAYS: [usize; 2] = [6, 40];
 /// How many differences of each are told at a terminal.
 const DIFFERENCES: usize = 4;
-/// Chances below it are told as no chance.
-const NO_CHANCE: f64 = 0.01;
 
 /// A line for each way, and below it what differs most, if anything does.
 pub(super) fn text(labels: [&str; 2], comparison: &Comparison) -> String {

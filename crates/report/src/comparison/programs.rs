@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::f64::consts::TAU;
 use std::fmt::Write;
 
-use fidelity::compare::{CallComparison, LIGHTEST, ProgramComparison, StepComparison};
+use fidelity::compare::{CallComparison, LIGHTEST, NO_CHANCE, ProgramComparison, StepComparison};
 
 use crate::page::{Column, Row, Text, table, text as plain};
 
@@ -12,8 +12,6 @@ use crate::page::{Column, Row, Text, table, text as plain};
 const ROWS: [usize; 2] = [3, 20];
 /// How many calls a picture of a chain has.
 const CALLS_DRAWN: usize = 14;
-/// Chances below it are told as no chance.
-const NO_CHANCE: f64 = 0.01;
 /// Where no chance is known, programs whose steps are this far apart are said to differ.
 const FAR: f64 = 0.1;
 /// Half the width of a picture.
