@@ -14,7 +14,7 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use diorama_node::{Enclosure, EnclosureOptions, Io, Node, NodeSpec, Root, Runtime};
+use diorama_node::{Enclosure, EnclosureOptions, Io, Node, NodeSpec, Runtime};
 use host::NetNamespace;
 
 fn main() {
@@ -38,28 +38,9 @@ fn hold(state: &str, cgroup: &str) {
         user_namespaces: false,
     };
     let enclosure = Enclosure::open(options).expect("an enclosure");
-    let spec = NodeSpec {
-        name: "held".into(),
-        root: Root::Host,
-        argv: ["sh", "-c", "sleep 7654 & sleep 7654; :"].map(String::from).to_vec(),
-        env: Vec::new(),
-        cwd: "/".into(),
-        user: (0, 0),
-        hostname: None,
-        stop_signal: None,
-        hosts: Vec::new(),
-        files: Vec::new(),
-        texts: Vec::new(),
-        tools: Vec::new(),
-        memory_bytes: 64 << 20,
-        core: 0,
-        cpus: 0..1,
-        whole_cores: Vec::new(),
-        cgroup: cgroup.into(),
-        netns: NetNamespace::create().expect("a network namespace"),
-        disk: None,
-        kept: None,
-    };
+    let netns = NetNamespace::create().expect("a network namespace");
+    let argv = ["sh", "-c", "sleep 7654 & sleep 7654; :"];
+    let spec = NodeSpec::plain("held", &argv, 64 << 20, cgroup.into(), netns);
     let null = || File::options().write(true).open("/dev/null").expect("/dev/null");
     let io = Io { stdout: null(), stderr: null(), preserve: Vec::new(), gate: None };
     let runtime = Runtime::detect().expect("a runtime");

@@ -5,7 +5,7 @@
 use std::fs::File;
 use std::time::{Duration, Instant};
 
-use diorama_node::{Enclosure, EnclosureOptions, Io, Node, NodeSpec, Root, Runtime};
+use diorama_node::{Enclosure, EnclosureOptions, Io, Node, NodeSpec, Runtime};
 use host::NetNamespace;
 use host::cgroup::Tree;
 
@@ -42,28 +42,8 @@ fn measure(runtime: &Runtime, nodes: usize) {
     let groups = Tree::of(&format!("hundred-{}", std::process::id())).expect("control groups");
     let null = || File::options().write(true).open("/dev/null").expect("/dev/null");
     let spec = |(n, netns): (usize, NetNamespace)| {
-        let spec = NodeSpec {
-            name: format!("node-{n}"),
-            root: Root::Host,
-            argv: ["sleep", "1000"].map(String::from).to_vec(),
-            env: Vec::new(),
-            cwd: "/".into(),
-            user: (0, 0),
-            hostname: None,
-            stop_signal: None,
-            hosts: Vec::new(),
-            files: Vec::new(),
-            texts: Vec::new(),
-            tools: Vec::new(),
-            memory_bytes: 128 << 20,
-            core: 0,
-            cpus: 0..1,
-            whole_cores: Vec::new(),
-            cgroup: groups.path(&format!("node-{n}")),
-            netns,
-            disk: None,
-            kept: None,
-        };
+        let name = format!("node-{n}");
+        let spec = NodeSpec::plain(&name, &["sleep", "1000"], 128 << 20, groups.path(&name), netns);
         (spec, Io { stdout: null(), stderr: null(), preserve: Vec::new(), gate: None })
     };
     let specs = namespaces.into_iter().enumerate().map(spec).collect();

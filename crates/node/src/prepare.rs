@@ -84,6 +84,34 @@ pub struct NodeSpec {
     pub kept: Option<PathBuf>,
 }
 
+impl NodeSpec {
+    /// A node that shows the host's own root and nothing else, as root in `/`, with one CPU on core 0 and no disk.
+    pub fn plain(name: &str, argv: &[&str], memory_bytes: u64, cgroup: String, netns: NetNamespace) -> NodeSpec {
+        NodeSpec {
+            name: name.into(),
+            root: Root::Host,
+            argv: argv.iter().map(|word| word.to_string()).collect(),
+            env: Vec::new(),
+            cwd: "/".into(),
+            user: (0, 0),
+            hostname: None,
+            stop_signal: None,
+            hosts: Vec::new(),
+            files: Vec::new(),
+            texts: Vec::new(),
+            tools: Vec::new(),
+            memory_bytes,
+            core: 0,
+            cpus: 0..1,
+            whole_cores: Vec::new(),
+            cgroup,
+            netns,
+            disk: None,
+            kept: None,
+        }
+    }
+}
+
 /// Directories that a root of the user's own must have, with their modes where they are missing.
 const NEEDED: [(&str, u32); 9] = [
     ("dev", 0o755),

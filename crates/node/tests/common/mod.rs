@@ -9,7 +9,7 @@ use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use diorama_node::{Enclosure, EnclosureOptions, Io, Node, NodeSpec, ParentNamespace, Root, Runtime};
+use diorama_node::{Enclosure, EnclosureOptions, Io, Node, NodeSpec, ParentNamespace, Runtime};
 use host::NetNamespace;
 use host::cgroup::Tree;
 
@@ -71,28 +71,7 @@ impl World {
 
     /// The spec of a node that runs `script` in a shell.
     pub fn spec(&self, name: &str, script: &str) -> NodeSpec {
-        NodeSpec {
-            name: name.into(),
-            root: Root::Host,
-            argv: ["sh", "-c", script].map(String::from).to_vec(),
-            env: Vec::new(),
-            cwd: "/".into(),
-            user: (0, 0),
-            hostname: None,
-            stop_signal: None,
-            hosts: Vec::new(),
-            files: Vec::new(),
-            texts: Vec::new(),
-            tools: Vec::new(),
-            memory_bytes: 256 << 20,
-            core: 0,
-            cpus: 0..1,
-            whole_cores: Vec::new(),
-            cgroup: self.groups.path(name),
-            netns: self.netns(),
-            disk: None,
-            kept: None,
-        }
+        NodeSpec::plain(name, &["sh", "-c", script], 256 << 20, self.groups.path(name), self.netns())
     }
 
     fn netns(&self) -> NetNamespace {
