@@ -10,6 +10,7 @@ mod experiments;
 mod faults;
 mod guests;
 mod image;
+mod looks;
 mod many;
 mod monitor;
 mod new;

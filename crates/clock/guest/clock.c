@@ -352,6 +352,40 @@ static void catch_up(const struct deadline *d)
 		syscall(__NR_clock_nanosleep, CLOCK_MONOTONIC, TIMER_ABSTIME, &real, 0);
 }
 
+/*
+ * The cost to a node of a wait for the run's clock, in ns of a core, at most: two switches and a timer, with what the
+ * kernel's programs do at each (docs/looks.md has the measurement). From this the others follow:
+ */
+#define WAIT_COSTS 5000
+/* Who has computed for less than so long since its last look does nothing but look: it loses nothing by a wait. */
+#define SPINS (2 * WAIT_COSTS)
+/* Others compute, and look now and then: they lose a tenth at most. */
+#define COMPUTES (10 * WAIT_COSTS)
+/*
+ * Real ns. A thread that sleeps has the core again after its timer's slack (50 us) and the shortest slice of another
+ * (100 us), each of which may be as much longer: what is less is over before it is back.
+ */
+#define LEAST_LEAD 200000
+/* Whatever the clock says, no look takes longer. */
+#define LONGEST_LOOK NS
+
+u64 lead_of_look(void)
+{
+	const volatile struct node_clock *c = (const volatile struct node_clock *)STATE->node_clock;
+	/* A thread that takes turns on a CPU with others does not wait: they would have its turns. */
+	if (!c || c->crowded)
+		return 0;
+	struct reading r = read_line(c);
+	u64 worked = r.shown - STATE->looked, lead = r.shown > r.real ? r.shown - r.real : 0;
+	STATE->looked = r.shown;
+	u64 least = (SPINS * r.rate) >> NODE_CLOCK_RATE_BITS;
+	if (worked >= least)
+		least = (COMPUTES * r.rate) >> NODE_CLOCK_RATE_BITS;
+	if (lead < least || lead < LEAST_LEAD)
+		return 0;
+	return lead < LONGEST_LOOK ? lead : LONGEST_LOOK;
+}
+
 bool not_yet(struct deadline *d)
 {
 	if (!changed_since(d)) {

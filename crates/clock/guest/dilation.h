@@ -7,7 +7,7 @@
  *  1. A seccomp filter (filter.c), installed once by dilate-exec under no_new_privs. It lets nearly
  *     every system call pass; the kernel caches these as constant-allow, so they cost nothing. Calls
  *     that carry a clock or a time-out give SIGSYS, *unless* the instruction pointer lies in the image;
- *     some are let through when a register shows that no time is involved (poll with 0, futex wake).
+ *     some are let through when a register shows that no time is involved (poll without end, futex wake).
  *     execve traps too, and goes from the image to the injector, a thread outside (exec.c).
  *
  *  2. This image, mapped at DIORAMA_IMAGE by the injector at every successful execve, before the
@@ -126,6 +126,7 @@ struct state {
 	struct parameters given;
 	u64 fast_clock_gettime; /* the kernel's vDSO's, where that is worth it; else 0 */
 	u64 node_clock; /* where the node's clock is mapped; 0 in a program that lives by the run's */
+	u64 looked; /* clock.c: what the node's clock showed when a thread last looked, and found nothing; real */
 	struct {
 		i32 pid; /* 0: what was inherited */
 		u32 set;
@@ -224,6 +225,11 @@ u64 virtual_left(u64 real_ns);
  * the node's clock is behind the run's, it is raised to the deadline.
  */
 bool not_yet(struct deadline *d);
+/*
+ * A call that was not to wait has found nothing: how far the node's clock is ahead of the run's, in real ns, if that is
+ * worth waiting for; else 0. What will have come by the node's own time has come when the run's clock is there.
+ */
+u64 lead_of_look(void);
 
 /* user.c */
 bool is_readable(u64 from, u64 len);

@@ -38,28 +38,40 @@ static inline u64 read_real(void)
 	return (u64)t.sec * NS + (u64)t.nsec;
 }
 
-/*
- * The node's own clock, in real instants: the one at which the run's clock shows the same. Where there is none, the
- * real clock itself. Whoever writes the page interrupts its readers, or holds the core that they wait for.
- */
-static inline u64 read_node(void)
+/* A reading of a node's clock, and the line on which it was. */
+struct reading {
+	u64 real; /* the host's clock */
+	u64 shown; /* the node's, in real instants: the one at which the run's clock shows the same */
+	u64 rate; /* in NODE_CLOCK_UNIT */
+};
+
+/* Whoever writes the page interrupts its readers, or holds the core that they wait for. */
+static inline struct reading read_line(const volatile struct node_clock *c)
 {
-	const volatile struct node_clock *c = (const volatile struct node_clock *)STATE->node_clock;
-	if (!c)
-		return read_real();
-	u64 shown, floor;
+	struct reading r;
+	u64 floor;
 	u32 sequence;
 	do {
 		while (__builtin_expect((sequence = c->sequence) & 1, 0))
 			__builtin_ia32_pause();
 		__asm__ volatile("" ::: "memory");
-		u64 real = read_real(), base = c->base_real;
-		u64 passed = real > base ? real - base : 0;
-		shown = c->base + (u64)(((unsigned __int128)passed * c->rate) >> NODE_CLOCK_RATE_BITS);
+		r.real = read_real();
+		r.rate = c->rate;
+		u64 base = c->base_real, passed = r.real > base ? r.real - base : 0;
+		r.shown = c->base + (u64)(((unsigned __int128)passed * r.rate) >> NODE_CLOCK_RATE_BITS);
 		floor = c->floor;
 		__asm__ volatile("" ::: "memory");
 	} while (__builtin_expect(c->sequence != sequence, 0));
-	return shown > floor ? shown : floor;
+	if (r.shown < floor)
+		r.shown = floor;
+	return r;
+}
+
+/* The node's own clock. Where there is none, the real clock itself. */
+static inline u64 read_node(void)
+{
+	const volatile struct node_clock *c = (const volatile struct node_clock *)STATE->node_clock;
+	return c ? read_line(c).shown : read_real();
 }
 
 /* Since the base of the page. */

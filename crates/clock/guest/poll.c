@@ -1,37 +1,51 @@
-/* poll, select and epoll in every form. */
+/*
+ * poll, select and epoll in every form.
+ *
+ * With a time-out of 0 they look, and do not wait. A program that does nothing else until it finds something (MPI's
+ * ranks do) always wants the core, and its node's clock is ahead of the run's as long as it has it: by up to a slice
+ * over its share. What comes meanwhile it would see that late. So a look that finds nothing, on a node that is ahead,
+ * lasts until the run's clock is where the node's is already: on the target it would have found what comes until then.
+ * To the program it is over at once, and while it lasts the node uses nothing of the core. docs/looks.md has the sizes.
+ */
 #include "dilation.h"
 
 /* A time-out and a signal mask as these calls take them; either may be absent. */
 struct wait {
 	bool timed, masked;
 	u64 given; /* the time-out as given, virtual ns */
+	u64 lead; /* of a look: for how long it waits, real ns; 0 at first, and for the last look */
+	bool looked; /* it has waited */
 	struct deadline end;
 	u64 mask;
 };
 
+static void take(struct wait *w, u64 given)
+{
+	w->timed = true;
+	w->given = given;
+	/* A look has no end to be computed. */
+	if (given)
+		w->end = after(given);
+}
+
 static long take_timespec(struct wait *w, u64 from)
 {
 	struct timespec t;
-	w->timed = from != 0;
 	if (!from)
 		return 0;
 	if (!read_user(&t, from, sizeof t))
 		return -EFAULT;
 	if (!valid(&t))
 		return -EINVAL;
-	w->given = to_ns(&t);
-	w->end = after(w->given);
+	take(w, to_ns(&t));
 	return 0;
 }
 
 static void take_milliseconds(struct wait *w, u64 timeout)
 {
 	i32 ms = (i32)timeout;
-	w->timed = ms >= 0;
-	if (ms < 0)
-		return;
-	w->given = (u64)ms * 1000000;
-	w->end = after(w->given);
+	if (ms >= 0)
+		take(w, (u64)ms * 1000000);
 }
 
 static long take_mask(struct wait *w, u64 from, u64 size)
@@ -40,18 +54,32 @@ static long take_mask(struct wait *w, u64 from, u64 size)
 	return from ? read_mask(&w->mask, from, size) : 0;
 }
 
-/* The real time left, for the kernel; a zero stays a zero. */
+/* The real time left, for the kernel; of a look, what it is to wait. */
 static struct timespec *rest(struct wait *w, struct timespec *room)
 {
 	if (!w->timed)
 		return 0;
-	*room = w->given ? real_rest(&w->end) : from_ns(0);
+	*room = w->given ? real_rest(&w->end) : from_ns(w->lead);
 	return room;
+}
+
+static bool look_again(struct wait *w, long result)
+{
+	if (w->looked) {
+		/* A signal has ended the wait, which natively there is none to end. With a mask, it was to be taken here. */
+		bool interrupted = w->lead && result == -EINTR && !w->masked;
+		w->lead = 0;
+		return interrupted;
+	}
+	w->looked = true;
+	return result == 0 && (w->lead = lead_of_look()) != 0;
 }
 
 static bool again(struct wait *w, long result)
 {
-	return result == 0 && w->timed && w->given && not_yet(&w->end);
+	if (!w->timed)
+		return false;
+	return w->given ? result == 0 && not_yet(&w->end) : look_again(w, result);
 }
 
 static u64 *mask_of(struct wait *w)
@@ -97,7 +125,7 @@ long call_ppoll(struct call *c)
 	return result;
 }
 
-/* The kernel clears the sets when time is up, so a second wait (after a change of the rate) needs them as they were. */
+/* The kernel clears the sets when time is up, so a second wait needs them as they were. */
 #define SET_WORDS 16
 struct sets {
 	u64 words[3][SET_WORDS];
@@ -152,9 +180,7 @@ long call_select(struct call *c)
 		return -EINVAL;
 	u64 sec = (u64)t.sec + (u64)t.usec / 1000000;
 	struct timespec ts = { (i64)sec, (t.usec % 1000000) * 1000 };
-	w.timed = true;
-	w.given = to_ns(&ts);
-	w.end = after(w.given);
+	take(&w, to_ns(&ts));
 	long result = do_pselect(&w, c);
 	u64 left = w.given ? virtual_rest(&w.end) : 0;
 	t.sec = (i64)(left / NS);

@@ -155,7 +155,10 @@ static bool if_given(const struct call *c, int a, int b)
 
 static bool milliseconds(const struct call *c, int ms, int mask)
 {
-	return (mask && c->a[mask]) || (i32)c->a[ms] > 0;
+	if (mask && c->a[mask])
+		return true;
+	i32 wait = (i32)c->a[ms];
+	return wait ? wait > 0 : STATE->node_clock && (!mask || c->a[mask + 1]);
 }
 
 static bool futex(const struct call *c)

@@ -13,8 +13,10 @@ use crate::Error;
 
 /// `dilate-exec`: a static program of a few KiB. `dilate-exec [--fd N] -- COMMAND [ARG…]` executes COMMAND, dilated,
 /// found along `PATH`; descriptor N, or 3, must be what [`crate::Injector::admit`] gave. With `--native` in place of
-/// `--fd N` it is not dilated. With `--wait N` before, that happens when a byte comes from descriptor N. 125, 126 and
-/// 127 are its exit codes for its own failure, for a command that cannot be executed, and for one that is not there.
+/// `--fd N` it is not dilated. With `--wait N` before, that happens when a byte comes from descriptor N. With `--looks`
+/// COMMAND lives by the clock of a node, and looks that find nothing (`poll` with a time-out of 0) wait for the run's
+/// clock where the node's is ahead. 125, 126 and 127 are its exit codes for its own failure, for a command that cannot
+/// be executed, and for one that is not there.
 pub const DILATE_EXEC: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/dilate-exec"));
 
 /// Where a node finds it.

@@ -8,6 +8,7 @@ mod common;
 mod cpus;
 mod files;
 mod headers;
+mod looks;
 mod machines;
 mod programs;
 mod robustness;

@@ -109,6 +109,17 @@ pub struct NodeUse {
     pub slept_ns: u64,
     /// Wake-ups of threads of the node that could not be counted.
     pub uncounted: u64,
+    /// Of looks of its threads at sockets, by calls that do not wait, one after the other.
+    pub empty_looks: Looks,
+}
+
+/// Looks of a node's threads for what had not come, which did not wait for the run's clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Looks {
+    /// How many; those that follow one another only, before something is found or the thread leaves the core.
+    pub count: u64,
+    /// By how much the node's clock was ahead of the run's, added up over all of them; real ns.
+    pub ahead_ns: u64,
 }
 
 /// The ticks of one core since boot, as in `/proc/stat`.

@@ -11,7 +11,7 @@ mod packets;
 mod tcp;
 
 pub use self::calls::{CallUse, NodeCalls, ProgramCalls, Step};
-pub use self::core::{CoreTicks, CoreWork, CpuSample, NodeUse, Speed, Staleness};
+pub use self::core::{CoreTicks, CoreWork, CpuSample, Looks, NodeUse, Speed, Staleness};
 pub use disk::{Answered, DiskCounters, lateness_limit};
 pub use host_findings::{ForeignThread, UntrueSetting};
 pub use packets::{Carried, Flow, ObservedPackets, PacketCount, PacketCounters, Spread, Way};

@@ -20,6 +20,7 @@ char _license[] SEC("license") = "GPL";
 #define MOST_SLICES_BEHIND 8
 
 #define SECOND 1000000000ull
+#define EAGAIN 11
 
 /* `struct Config` of the loader. */
 struct {
@@ -68,6 +69,8 @@ struct node {
 	__u64 group;  /* the address of its control group, as the scheduler knows it */
 	__u64 entity; /* the address of what the scheduler keeps of it on its core */
 	__u64 queued; /* whether the scheduler keeps it in the core's queue, though it sleeps */
+	__u64 looks;  /* how often a thread looked at a socket, again and again, and found nothing */
+	__u64 looks_ahead; /* by how much its clock was ahead of the run's then, all together, real ns */
 	__u32 behind[BUCKETS]; /* log2 of µs by which it was behind the run's clock when it got the core */
 	__u32 ahead[BUCKETS];  /* log2 of µs by which it was ahead when it went to sleep */
 };
@@ -116,7 +119,7 @@ struct {
 struct core {
 	__u64 group;   /* the control group of the thread that has it */
 	__u32 running; /* which node has it, counted from 1 */
-	__u32 unused;
+	__u32 empty; /* how often its thread has looked at sockets since it got the core, and found nothing */
 	__u64 precise_timer; /* real instant for which the timer was set whose callback runs now; 0: none */
 	__u64 coarse_timer;
 	__u64 socket; /* to which something came last */
@@ -349,11 +352,12 @@ static __always_inline void change_awake(struct node *n, __u64 now)
 }
 
 /* One thread more of a node can run, or one less. */
-static __always_inline void change_runnable(struct node *n, __s32 by, __u64 now)
+static __always_inline void change_runnable(struct node *n, struct node_clock *c, __s32 by, __u64 now)
 {
 	tally_cpus(n, now);
 	if (by > 0 || n->runnable)
 		n->runnable += by;
+	c->crowded = n->runnable > n->cpus;
 	change_awake(n, now);
 }
 
@@ -411,7 +415,7 @@ static __always_inline void count(struct task *task, __u64 now)
 		return;
 	task->counted = 1;
 	bool slept = !n->runnable;
-	change_runnable(n, 1, now);
+	change_runnable(n, c, 1, now);
 	if (!slept)
 		return;
 	n->since = now;
@@ -585,7 +589,7 @@ static __always_inline void leaves(struct task *task, bool sleeps, bool stays, _
 		return;
 	if (sleeps && task->counted) {
 		task->counted = 0;
-		change_runnable(n, -1, now);
+		change_runnable(n, c, -1, now);
 	}
 	task->own = count_work(n, c, now);
 	if (n->runnable > n->cpus && task->own < n->all_cpus)
@@ -669,6 +673,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	if (to)
 		comes(to, next->pid, stays, now);
 	core->running = to ? to->node : 0;
+	core->empty = 0;
 	core->group = next->sched_task_group->css.cgroup->kn->id;
 	return 0;
 }
@@ -771,11 +776,38 @@ static __always_inline __u64 date_of_first(const struct sock *sk)
 	return first ? BPF_CORE_READ(first, tstamp) : 0;
 }
 
+/* After so many looks that found nothing a thread that has not slept does nothing but look. */
+#define SPINS 16
+
+/*
+ * A look at a socket that does not block has found nothing. The image has polls last until the run's clock is where the
+ * node's is (crates/clock/guest/poll.c), but does not see these.
+ */
+static __always_inline void finds_nothing(struct core *core)
+{
+	if (++core->empty <= SPINS)
+		return;
+	struct node *n = node_at(core->running);
+	struct node_clock *c = clock_at(core->running);
+	if (!n || !c)
+		return;
+	__u64 now = bpf_ktime_get_ns(), at = shown(c, now);
+	n->looks++;
+	n->looks_ahead += at > now ? at - now : 0;
+}
+
 SEC("tp_btf/sock_recv_length")
 int BPF_PROG(on_receive, struct sock *sk, int length)
 {
 	struct core *core = core_of_node();
-	if (!core || length < 0 || !is_for_datagrams(sk))
+	if (!core)
+		return 0;
+	if (length == -EAGAIN) {
+		finds_nothing(core);
+		return 0;
+	}
+	core->empty = 0;
+	if (length < 0 || !is_for_datagrams(sk))
 		return 0;
 	if (config.changes_places)
 		change_places(core, sk, 0);

@@ -7,6 +7,7 @@
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
+use counters::Looks;
 use host::bpf;
 use host::node_clock::{NodeClock, NodeState};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapImpl, MapType, Object, ProgramMut, ProgramType};
@@ -24,14 +25,15 @@ pub(crate) const MOST_CPUS: usize = 1024;
 const SHARE_UNIT: f64 = (1u64 << 32) as f64;
 
 /// The first version of the kernel that does not trace how it ends datagrams; the program that only older ones need,
-/// and those by which newer ones tell which datagram a thread takes.
+/// and the one that newer ones need, too, to tell which datagram a thread takes.
 const DATAGRAMS_END_UNTRACED: (u32, u32) = (6, 18);
 const BY_END: &str = "on_consume";
-const BY_SOCKET: &[&str] = &["on_receive", "on_data"];
+const BY_SOCKET: &str = "on_data";
 
 /// The first version that traces what comes to sockets: there a thread of a node with several CPUs changes places with
-/// one that waits.
+/// one that waits, and looks that find nothing are counted.
 const SOCKETS_TRACED: (u32, u32) = (6, 3);
+const LOOKS: &str = "on_receive";
 
 /// `struct node` of the program.
 #[repr(C)]
@@ -58,6 +60,8 @@ pub(crate) struct NodeWords {
     group: u64,
     entity: u64,
     queued: u64,
+    looks: u64,
+    looks_ahead: u64,
     behind: [u32; BUCKETS],
     ahead: [u32; BUCKETS],
 }
@@ -78,7 +82,7 @@ pub(crate) struct BurnerWords {
 pub(crate) struct CoreWords {
     group: u64,
     running: u32,
-    unused: u32,
+    empty: u32,
     timers: [u64; 2],
     socket: [u64; 3],
 }
@@ -103,6 +107,8 @@ pub struct NodeTimes {
     pub awake: RealDuration,
     /// How often a thread could not be counted, for want of memory.
     pub uncounted: u64,
+    /// Of its looks at sockets that found nothing.
+    pub looks: Looks,
     /// How often its clock was so far behind the run's when it got the core: below 1 µs of real time, below 2, 4 and
     /// so on.
     pub behind: [u32; BUCKETS],
@@ -151,13 +157,15 @@ impl NodeClocks {
         config.extend(slice.as_nanos().to_ne_bytes());
         let before = |version| host::slices::version().is_some_and(|here| here < version);
         let (by_end, several) = (before(DATAGRAMS_END_UNTRACED), shares.iter().any(|node| node.cpus > 1));
-        let changes_places = several && !before(SOCKETS_TRACED);
+        let traced = !before(SOCKETS_TRACED);
+        let changes_places = several && traced;
         config.extend([by_end, changes_places].map(|yes| u64::from(yes).to_ne_bytes()).concat());
         let mut open = bpf::open(PROGRAM).map_err(why)?;
         for mut program in open.progs_mut() {
             let needed = match program.name().to_string_lossy().as_ref() {
                 BY_END => by_end,
-                name if BY_SOCKET.contains(&name) => changes_places || !by_end,
+                BY_SOCKET => changes_places || !by_end,
+                LOOKS => traced,
                 _ => true,
             };
             program.set_autoload(needed);
@@ -269,7 +277,9 @@ impl NodeClocks {
             RealDuration::ZERO
         };
         let NodeWords { slices, uncounted, behind, ahead, .. } = words;
-        NodeTimes { ran, waited, slices, worked, wanted, awake: ran + waited + goes_on, uncounted, behind, ahead }
+        let awake = ran + waited + goes_on;
+        let looks = Looks { count: words.looks, ahead_ns: words.looks_ahead };
+        NodeTimes { ran, waited, slices, worked, wanted, awake, uncounted, looks, behind, ahead }
     }
 
     /// The counters of what nodes have done, for another thread.

@@ -37,7 +37,8 @@ const CHECKS: [Named; 16] = [
     (CheckName::Parallelism, |e| cpu::parallelism(&e.sharing, e.observations)),
     (CheckName::CoreSpeed, |e| speed::core_speed(e.speeds, e.pace)),
     (CheckName::ClockLead, |e| {
-        clock::of_host(clock::clock_lead(&e.sharing, e.crossings.as_ref(), e.tdf), e.host_slices)
+        let spinning = e.observations.spinning.as_ref();
+        clock::of_host(clock::clock_lead(&e.sharing, e.crossings.as_ref(), spinning, e.tdf), e.host_slices)
     }),
     (CheckName::Steal, |e| cpu::steal(e.observations, e.pace)),
     (CheckName::ForeignLoadNodes, |e| foreign::foreign_load_nodes(e.observations, e.pace)),

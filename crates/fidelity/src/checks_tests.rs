@@ -16,7 +16,7 @@ use crate::core_speed::{SpeedRecord, SpeedSeries};
 use crate::counters::{CoreWork, TcpCounters};
 use crate::emulator_load::LoadInterval;
 use crate::evidence::{ClockRate, Crossings, Pace, ScaledTimers, Sharing, Spread};
-use crate::observations::{NodeCpu, NodeTcp, Observations, Occurrence, Parallelism};
+use crate::observations::{NodeCpu, NodeTcp, Observations, Occurrence, Parallelism, Spinning};
 use counters::Staleness;
 
 const TEN: f64 = 10.0;
@@ -313,7 +313,7 @@ fn crossings(late_us: u64) -> Crossings {
 
 #[test]
 fn a_frame_that_enters_after_later_ones_is_a_late_frame() {
-    let told = clock_lead(&usual(), Some(&crossings(200)), tdf(TEN));
+    let told = clock_lead(&usual(), Some(&crossings(200)), None, tdf(TEN));
     assert_eq!(told.found, Found::Effects(vec![Effect::EachFrame { mean: 10e-6, late: 10e-6 }]));
     assert!(near(told.value.unwrap(), 0.02) && told.unit == "virtual ms");
     for words in [
@@ -326,16 +326,25 @@ fn a_frame_that_enters_after_later_ones_is_a_late_frame() {
     ] {
         assert!(told.says.contains(words), "{words}: {}", told.says);
     }
-    let idle = clock_lead(&usual(), Some(&Crossings { unstamped: 0, to_busy: 0, ..crossings(0) }), tdf(TEN));
+    let idle = clock_lead(&usual(), Some(&Crossings { unstamped: 0, to_busy: 0, ..crossings(0) }), None, tdf(TEN));
     assert!(!idle.says.contains("bore none") && !idle.says.contains("ahead"), "{}", idle.says);
     assert_eq!(idle.found, Found::Effects(vec![Effect::EachFrame { mean: 0.0, late: 0.0 }]), "nothing was late");
+}
+
+#[test]
+fn who_spins_at_a_socket_sees_each_frame_late() {
+    let spinning = Spinning { node: "rank-1".into(), looks: 70_000, ahead: RealDuration::from_nanos(9_000_000) };
+    let told = clock_lead(&usual(), Some(&crossings(200)), Some(&spinning), tdf(TEN));
+    let late = |mean| Effect::EachFrame { mean, late: mean };
+    assert_eq!(told.found, Found::Effects(vec![late(10e-6), late(900e-6)]));
+    assert!(told.says.contains("rank-1 looked 70000 times") && told.says.contains("0.9 virtual ms late"), "{told:?}");
 }
 
 #[test]
 fn where_there_are_no_clocks_nothing_is_said_of_them() {
     let none = Crossings { stamped: 0, unstamped: 0, to_busy: 0, ..crossings(0) };
     for (sharing, crossings) in [(Sharing::Pool, None), (usual(), None), (usual(), Some(&none))] {
-        assert_eq!(clock_lead(&sharing, crossings, tdf(TEN)).found, Found::Nothing, "{sharing:?}");
+        assert_eq!(clock_lead(&sharing, crossings, None, tdf(TEN)).found, Found::Nothing, "{sharing:?}");
     }
 }
 
@@ -343,7 +352,7 @@ fn where_there_are_no_clocks_nothing_is_said_of_them() {
 fn slices_of_all_programs_are_told() {
     let said = |slices: Option<[u64; 2]>| {
         let slices = slices.map(|slices| slices.map(RealDuration::from_nanos));
-        of_host(clock_lead(&usual(), Some(&crossings(200)), tdf(TEN)), slices).says
+        of_host(clock_lead(&usual(), Some(&crossings(200)), None, tdf(TEN)), slices).says
     };
     let told = said(Some([100_000, 2_800_000]));
     assert!(told.contains("had slices of 0.1 ms meanwhile, in place of 2.8 ms"), "{told}");
@@ -352,7 +361,7 @@ fn slices_of_all_programs_are_told() {
 
 #[test]
 fn what_quota_does_to_a_burst_nobody_can_say() {
-    let quota = clock_lead(&Sharing::Quota("this kernel has no cpu.idle".into()), None, tdf(TEN));
+    let quota = clock_lead(&Sharing::Quota("this kernel has no cpu.idle".into()), None, None, tdf(TEN));
     assert_eq!(quota.found, Found::Unsized);
     assert!(quota.says.contains("no cpu.idle"), "{}", quota.says);
 }

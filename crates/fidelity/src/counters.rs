@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-pub use ::counters::{CoreTicks, CoreWork, ForeignThread, TcpCounters};
+pub use ::counters::{CoreTicks, CoreWork, ForeignThread, Looks, TcpCounters};
 use scale::RealInstant;
 
 /// Everything that is counted, at one instant.
@@ -46,6 +46,8 @@ pub struct NodeCounters {
     pub slept_ns: u64,
     /// Wake-ups of its threads that could not be counted.
     pub uncounted: u64,
+    /// Of its looks at sockets that found nothing.
+    pub empty_looks: Looks,
     /// Its namespace's TCP; `None` if it could not be read this time.
     pub tcp: Option<TcpCounters>,
     /// Frames that the emulator never saw, had no memory for or could not hand over, over all its interfaces.

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use scale::{RealDuration, RealInstant, Tdf, VirtualInstant};
 
 use crate::counters::{ForeignThread, Snapshot, TcpCounters};
-use crate::observations::{Entitled, NodeCpu, NodeTcp, Observations, Occurrence, Parallelism};
+use crate::observations::{Entitled, NodeCpu, NodeTcp, Observations, Occurrence, Parallelism, Spinning};
 
 /// The least real time over which foreign load and steal are judged (less if the whole run is shorter).
 pub const WINDOW: RealDuration = RealDuration::from_nanos(10_000_000_000);
@@ -27,6 +27,8 @@ const LEAST_WANT: RealDuration = RealDuration::from_nanos(4_000_000_000);
 const LEAST: RealDuration = RealDuration::from_nanos(500_000_000);
 /// A snapshot for a virtual second may come this much early, in ns.
 const EARLY: u64 = 50_000_000;
+/// So many looks one after the other may be chance, in a whole run.
+const LEAST_LOOKS: u64 = 100;
 /// A node always wanted CPU if at most this part of its share was left unused.
 const UNUSED_REST: f64 = 0.01;
 
@@ -166,6 +168,7 @@ impl Monitor {
     /// The observations. A rest at the end that is shorter than half a window is left out, unless it is all there is.
     pub fn finish(mut self) -> Observations {
         self.observed.nodes = self.cpu_of_nodes();
+        self.observed.spinning = self.furthest_ahead();
         self.observed.entitled = self.furthest(&self.saturated);
         self.observed.entitled_intervals = self.saturated.seconds;
         let all = self.furthest(&self.awake);
@@ -207,6 +210,18 @@ impl Monitor {
             NodeCpu { node: node.clone(), core: *core, share: *share, busy, used }
         });
         of.collect()
+    }
+
+    fn furthest_ahead(&self) -> Option<Spinning> {
+        let first = self.first.as_ref()?;
+        let nodes = self.nodes.iter().zip(&first.nodes).zip(&self.last.nodes);
+        let spun = nodes.filter_map(|((Entitled { node, .. }, before), after)| {
+            let looks = after.empty_looks.count.saturating_sub(before.empty_looks.count);
+            let ahead_ns = after.empty_looks.ahead_ns.saturating_sub(before.empty_looks.ahead_ns);
+            let of = |looks| Spinning { node: node.clone(), looks, ahead: RealDuration::from_nanos(ahead_ns / looks) };
+            (looks >= LEAST_LOOKS && ahead_ns > 0).then(|| of(looks))
+        });
+        spun.max_by_key(|spinning| spinning.ahead)
     }
 
     /// The node that over all seconds of an account is furthest from having got what it was due, in per cent.

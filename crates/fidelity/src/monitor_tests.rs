@@ -1,7 +1,7 @@
 //! Readings of the monitor of counters that grow evenly, unevenly, or not at all.
 
 use super::*;
-use crate::counters::{CoreCounters, CoreTicks, CoreWork, NodeCounters};
+use crate::counters::{CoreCounters, CoreTicks, CoreWork, Looks, NodeCounters};
 
 const S: u64 = 1_000_000_000;
 /// Virtual zero does not lie at the origin of the harness's clock.
@@ -421,4 +421,18 @@ fn threads_that_could_not_be_counted_are_told() {
         feed.push();
     }
     assert_eq!(feed.monitor.finish().uncounted, Some((8, "server".into())));
+}
+
+#[test]
+fn the_node_that_looks_furthest_ahead_is_told() {
+    let mut feed = Feed::new(10.0);
+    // A few looks are chance.
+    for (count, few) in [(500, 0), (1_500, 40), (2_500, 99)] {
+        let nodes = &mut feed.step(10 * S, [0.1, 0.2], [0.0; 2]).nodes;
+        nodes[0].empty_looks = Looks { count, ahead_ns: 3_000 * count };
+        nodes[1].empty_looks = Looks { count: few, ahead_ns: 9_000 * few };
+        feed.push();
+    }
+    let spinning = feed.monitor.finish().spinning.unwrap();
+    assert_eq!((spinning.node.as_str(), spinning.looks, spinning.ahead.as_nanos()), ("server", 2_500, 3_000));
 }

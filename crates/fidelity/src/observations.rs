@@ -57,6 +57,17 @@ pub struct Parallelism {
     pub all: Occurrence,
 }
 
+/// A node that looked at sockets again and again, and found nothing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spinning {
+    /// The node.
+    pub node: String,
+    /// How many looks.
+    pub looks: u64,
+    /// By how much its clock was ahead of the run's in one, on average.
+    pub ahead: RealDuration,
+}
+
 /// The CPU of one node over the whole run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeCpu {
@@ -86,6 +97,8 @@ pub struct Observations {
     pub parallelism: Option<Parallelism>,
     /// The most wake-ups of threads that could not be counted, of a node with several CPUs; its name.
     pub uncounted: Option<(u64, String)>,
+    /// The node that looked while it was furthest ahead, of those that spun.
+    pub spinning: Option<Spinning>,
     /// The CPU of each node over the whole run, in the order of [`Monitor::new`](crate::monitor::Monitor::new).
     pub nodes: Vec<NodeCpu>,
     /// How long the run was.

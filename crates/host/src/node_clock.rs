@@ -40,6 +40,7 @@ struct Shared {
     date_sequence: AtomicU32,
     queues: AtomicU32,
     answered: AtomicU64,
+    // Only programs in the node read the rest.
 }
 
 /// How a node's date is off against the others', from an instant of its own monotonic clock on.

@@ -230,8 +230,8 @@ impl Observer {
         }
         let nodes = plan.nodes.keys().zip(&cpu.nodes).zip(tcp).map(|((name, n), tcp)| {
             let (ring_drops, no_memory) = drops.get(name.as_str()).copied().unwrap_or_default();
-            let counters::NodeUse { at, container_ns, unused_ns, slept_ns, uncounted } = *n;
-            NodeCounters { at, container_ns, unused_ns, slept_ns, uncounted, tcp, ring_drops, no_memory }
+            let counters::NodeUse { at, container_ns, unused_ns, slept_ns, uncounted, empty_looks } = *n;
+            NodeCounters { at, container_ns, unused_ns, slept_ns, uncounted, empty_looks, tcp, ring_drops, no_memory }
         });
         let nodes = nodes.collect();
         let cores = cpu.all_ns.iter().zip(&cpu.run_ns).zip(ticks).enumerate().map(|(core, ((all, run), ticks))| {

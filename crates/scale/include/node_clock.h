@@ -45,6 +45,7 @@ struct node_clock {
 	unsigned int date_sequence; /* odd while these four are being written; 0: the date is the run's */
 	unsigned int queues; /* not 0: one of its interfaces has a queue that may hold frames back (tc) */
 	unsigned long long answered; /* when the answer came that its disk gave last, by the run's clock */
+	unsigned int crowded; /* more of its threads can run than it has CPUs */
 };
 
 /* Of `date_drift`. */

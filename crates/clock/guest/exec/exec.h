@@ -18,8 +18,11 @@
 #define EXIT_CANNOT_EXECUTE 126
 #define EXIT_NOT_FOUND 127
 
-/* filter.c: installs the filter for this thread and its descendants. The listener's descriptor or an error. */
-long install_filter(void);
+/*
+ * filter.c: installs the filter for this thread and its descendants; whether looks trap, too. The listener's descriptor
+ * or an error.
+ */
+long install_filter(bool looks);
 
 /* probe.c, measure.c */
 int probe(u64 *auxv);

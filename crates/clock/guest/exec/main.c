@@ -6,7 +6,7 @@
 #define SCM_RIGHTS 1
 #define MSG_NOSIGNAL 0x4000
 #define PATH_ROOM 4096
-#define USAGE "dilate-exec [--wait N] [--slice NS] [--fd N | --native] -- COMMAND [ARG...]"
+#define USAGE "dilate-exec [--wait N] [--slice NS] [--looks] [--fd N | --native] -- COMMAND [ARG...]"
 
 __asm__(".text\n"
 	".globl _start\n"
@@ -141,7 +141,8 @@ static void ask_for_slices(u64 ns)
 	syscall(__NR_sched_setattr, 0, &attributes, 0);
 }
 
-static void dilate(i32 socket, u64 *auxv)
+/* `looks`: the command lives by the clock of a node, which may be ahead of the run's (poll.c). */
+static void dilate(i32 socket, bool looks, u64 *auxv)
 {
 	/* The filter of a second dilation would be one of the program's, and could have a listener. */
 	if (is_dilated(auxv))
@@ -149,7 +150,7 @@ static void dilate(i32 socket, u64 *auxv)
 	long error = syscall(__NR_prctl, PR_SET_NO_NEW_PRIVS, 1);
 	if (error)
 		fail("no_new_privs cannot be set", error);
-	long listener = install_filter();
+	long listener = install_filter(looks);
 	if (listener == -EBUSY)
 		fail("this process is under another supervisor's seccomp listener already", 0);
 	if (listener < 0)
@@ -193,14 +194,17 @@ __attribute__((used, noreturn)) void start(u64 *stack)
 	if (stack[0] == 4 && same(argv[1], "--measure"))
 		quit(measure(argv + 2, envp, auxv));
 	i32 socket = DIORAMA_SOCKET, gate = -1;
+	bool looks = false;
 	for (char **at = argv + 1; stack[0] && *at; at++) {
 		if (same(*at, "--native")) {
 			socket = -1;
+		} else if (same(*at, "--looks")) {
+			looks = true;
 		} else if (same(*at, "--") && at[1]) {
 			if (gate >= 0)
 				await_start(gate);
 			if (socket >= 0)
-				dilate(socket, auxv);
+				dilate(socket, looks, auxv);
 			command(at + 1, envp);
 		} else if (same(*at, "--fd") && at[1]) {
 			socket = (i32)parse(*++at);

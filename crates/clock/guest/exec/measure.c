@@ -45,7 +45,7 @@ static bool trap_nothing(void)
 	struct kernel_sigaction action = { (u64)nothing, 4 | 0x04000000 | 0x40000000 /* SIGINFO | RESTORER | NODEFER */,
 					   (u64)back, 0 };
 	return !syscall(__NR_rt_sigaction, SIGSYS, &action, 0, 8) && !syscall(__NR_prctl, 38 /* PR_SET_NO_NEW_PRIVS */, 1) &&
-	       install_filter() >= 0;
+	       install_filter(false) >= 0;
 }
 
 /* vfork, written out: the child shares this stack, so only its return value may differ. */

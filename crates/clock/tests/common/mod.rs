@@ -3,7 +3,8 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,6 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use diorama_clock::{ClockPage, Injector, VirtualCpu, dilate_exec_file, launch, wait};
+use host::node_clock::NodeClock;
 use scale::Tdf;
 
 /// A program's output and times.
@@ -117,6 +119,21 @@ impl Dilation {
 
     pub fn command<S: AsRef<OsStr>>(&self, argv: impl IntoIterator<Item = S>) -> Command {
         launch(self.exec.as_fd(), self.injector.admit(self.cpu).unwrap(), argv)
+    }
+
+    /// In a node with this clock.
+    pub fn command_in_node<S: AsRef<OsStr>>(&self, clock: &NodeClock, argv: impl IntoIterator<Item = S>) -> Command {
+        let admitted = self.injector.admit_as("", self.cpu, Some(clock)).unwrap();
+        let mut command = Command::new(format!("/proc/self/fd/{}", self.exec.as_raw_fd()));
+        command.args(["--looks", "--fd", &admitted.as_raw_fd().to_string(), "--"]).args(argv);
+        // SAFETY: fcntl is async-signal-safe, and nothing is allocated unless it fails.
+        unsafe {
+            command.pre_exec(move || match libc::fcntl(admitted.as_raw_fd(), libc::F_SETFD, 0) {
+                -1 => Err(std::io::Error::last_os_error()),
+                _ => Ok(()),
+            });
+        }
+        command
     }
 
     pub fn run<S: AsRef<OsStr>>(&self, argv: impl IntoIterator<Item = S>) -> Ran {

@@ -155,6 +155,7 @@ fn of_whole(nodes: &[NodeUse], shares: &[NodeShare], all: &[u64], began: &[u64])
 #[cfg(test)]
 mod tests {
     use super::*;
+    use counters::Looks;
 
     #[test]
     fn what_is_not_counted_by_core_is_a_part_of_what_is() {
@@ -171,7 +172,8 @@ mod tests {
 
     #[test]
     fn a_node_s_usage_is_divided_between_the_cores_that_it_has_to_itself() {
-        let used = |container_ns| NodeUse { at: host::now(), container_ns, unused_ns: 0, slept_ns: 0, uncounted: 0 };
+        let (at, empty_looks) = (host::now(), Looks::default());
+        let used = |container_ns| NodeUse { at, container_ns, unused_ns: 0, slept_ns: 0, uncounted: 0, empty_looks };
         let shares = [
             NodeShare::new("db", 1, 2.0).with_cpus(2).on_whole_cores(vec![1, 3]),
             NodeShare::new("web", 2, 1.0).on_whole_cores(vec![2]),

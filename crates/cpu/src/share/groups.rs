@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use counters::Looks;
 use host::cgroup::{self, Group, Tree, Usage, UsageByCore, check_name};
 use host::slices::{self, Slices};
 use host::{Change, Held};
@@ -390,7 +391,8 @@ impl CpuGroups {
             let slept = times.map_or(RealDuration::ZERO, |times| so_far.saturating_sub(times.awake));
             let slept_ns = counters.slept.fetch_max(slept.as_nanos(), Ordering::Relaxed).max(slept.as_nanos());
             let uncounted = times.map_or(0, |times| times.uncounted);
-            nodes.push(NodeUse { at, container_ns, unused_ns, slept_ns, uncounted });
+            let empty_looks = times.map_or(Looks::default(), |times| times.looks);
+            nodes.push(NodeUse { at, container_ns, unused_ns, slept_ns, uncounted, empty_looks });
         }
         Ok(nodes)
     }

@@ -5,6 +5,7 @@ use scale::{RealDuration, Tdf};
 use super::Judgement;
 use crate::effects::Effect;
 use crate::evidence::{ClockRate, Crossings, Sharing, Spread};
+use crate::observations::Spinning;
 use crate::wording::number;
 
 /// For how long a burst may run unhindered where nobody can say what that does, real ms,
@@ -34,8 +35,14 @@ pub fn clock_rate(clock: &ClockRate) -> Judgement {
 /// How far nodes' own clocks were from the run's when frames crossed. A frame that is behind enters its links after
 /// others that were sent later and seen earlier: by so much it comes too late. (What is seen so late that it should
 /// have arrived is late on delivery, and counts as that: emulator-lateness.) By how much its receiver's clock was ahead
-/// is told only: a program that computes and then looks for frames sees none of it.
-pub fn clock_lead(sharing: &Sharing, crossings: Option<&Crossings>, tdf: Tdf) -> Judgement {
+/// is told only: a program that computes and then looks for frames sees none of it. But one that looks again and again
+/// without waiting, by calls that dilation does not have wait for the run's clock, sees each frame as much later.
+pub fn clock_lead(
+    sharing: &Sharing,
+    crossings: Option<&Crossings>,
+    spinning: Option<&Spinning>,
+    tdf: Tdf,
+) -> Judgement {
     let unit = "virtual ms";
     let seen = match (sharing, crossings) {
         (Sharing::Pool, _) => {
@@ -64,7 +71,7 @@ pub fn clock_lead(sharing: &Sharing, crossings: Option<&Crossings>, tdf: Tdf) ->
     let ms = |real: RealDuration| number(1e3 * seconds(real));
     // Uses the mean in the tail, too: an operation has many frames, and few of them are as late as the p99.
     let mean = seconds(seen.late.mean);
-    let effect = Effect::EachFrame { mean, late: mean };
+    let mut effects = vec![Effect::EachFrame { mean, late: mean }];
     let mut says = format!(
         "99 % of frames entered their links at most {} virtual ms later than {} of them said, which bore their node's \
          clock, since frames that were sent later had entered: {} on average",
@@ -85,7 +92,17 @@ pub fn clock_lead(sharing: &Sharing, crossings: Option<&Crossings>, tdf: Tdf) ->
             each(&seen.lag)
         );
     }
-    Judgement::with(1e3 * seconds(seen.late.p99), unit, [effect], says + ".")
+    if let Some(Spinning { node, looks, ahead }) = spinning {
+        let mean = seconds(*ahead);
+        effects.push(Effect::EachFrame { mean, late: mean });
+        says += &format!(
+            "; {node} looked {looks} times at sockets that do not block, one look after the other, and found nothing: \
+             what came then it saw {} virtual ms late on average, by which its clock was ahead (a look by poll, select \
+             or epoll would have waited)",
+            ms(*ahead)
+        );
+    }
+    Judgement::with(1e3 * seconds(seen.late.p99), unit, effects, says + ".")
 }
 
 /// Likewise, where nodes' slices were those of all programs: who works beside the run is to know.

@@ -84,12 +84,20 @@ impl Dilation {
 
     /// The command line that dilates `argv` in a node.
     pub fn command(&self, argv: &[String]) -> Vec<String> {
-        launched(&["--slice", &self.slice_ns, "--"], argv)
+        launched(&self.how(None), argv)
     }
 
     /// The command line that dilates a node's program: it does nothing until a byte comes from descriptor `gate`.
     pub fn waiting(&self, gate: usize, argv: &[String]) -> Vec<String> {
-        launched(&["--wait", &gate.to_string(), "--slice", &self.slice_ns, "--"], argv)
+        launched(&self.how(Some(&gate.to_string())), argv)
+    }
+
+    /// The options of `dilate-exec`: `gate` is the descriptor that it waits for.
+    fn how<'a>(&'a self, gate: Option<&'a str>) -> Vec<&'a str> {
+        let waits = gate.into_iter().flat_map(|gate| ["--wait", gate]);
+        // Only a node with a clock of its own is ahead of the run's when it looks for what has come.
+        let looks = (!self.clocks.is_empty()).then_some("--looks");
+        waits.chain(["--slice", &self.slice_ns]).chain(looks).chain(["--"]).collect()
     }
 
     /// The socket that must become descriptor 3 of a program that starts in a node, for it to be dilated.
