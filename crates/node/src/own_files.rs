@@ -2,7 +2,8 @@
 //!
 //! The clock's image tells a program its CPUs where it asks the kernel (`sched_getaffinity`); these tell those who
 //! count CPUs by reading, and `lsblk`.
-//! They are written once and do not move: the load in them is that of the moment at which the node was made.
+//! They are written once for all nodes that are alike and do not move: the load in them is that of the moment at which
+//! the first of these was made.
 
 mod cpus;
 
@@ -23,37 +24,48 @@ pub(crate) struct Machine<'a> {
     pub(crate) disk: Option<&'a Path>,
 }
 
-/// Writes the files into `dir`; gives each with the path at which a node sees it.
-pub(crate) fn write(dir: &Path, machine: &Machine<'_>) -> io::Result<Vec<(PathBuf, PathBuf)>> {
+const CPUINFO: &str = "/proc/cpuinfo";
+const STAT: &str = "/proc/stat";
+const MEMINFO: &str = "/proc/meminfo";
+
+/// Files that are written: the name of each, and where a node sees it.
+const SHOWN: [(&str, &str); 8] = [
+    ("cpuinfo", CPUINFO),
+    ("stat", STAT),
+    ("meminfo", MEMINFO),
+    ("cpu", cpus::CPUS),
+    ("node", cpus::MEMORY_NODES),
+    ("block", "/sys/block"),
+    ("block-class", "/sys/class/block"),
+    ("block-numbers", "/sys/dev/block"),
+];
+
+/// The files that were written into `dir`, each with the path at which a node sees it.
+pub(crate) fn shown(dir: &Path) -> Vec<(PathBuf, PathBuf)> {
+    let all = SHOWN.into_iter().map(|(name, target)| (dir.join(name), PathBuf::from(target)));
+    // A kernel that knows of one kind of memory only has no directory for it.
+    all.filter(|(file, _)| file.exists()).collect()
+}
+
+/// Writes the files into `dir`.
+pub(crate) fn write(dir: &Path, machine: &Machine<'_>) -> io::Result<()> {
     let &Machine { core, cpus, memory_bytes, disk } = machine;
-    let files = [
-        ("cpuinfo", "/proc/cpuinfo", cpus::cpuinfo(&read("/proc/cpuinfo")?, core, cpus)),
-        ("stat", "/proc/stat", cpus::stat(&read("/proc/stat")?, core, cpus)),
-        ("meminfo", "/proc/meminfo", meminfo(&read("/proc/meminfo")?, memory_bytes)),
-    ];
-    let made = |(name, target, text): (&str, &str, String)| {
-        let path = dir.join(name);
-        write_file(&path, &text)?;
-        Ok((path, PathBuf::from(target)))
-    };
-    let mut shown: Vec<_> = files.into_iter().map(made).collect::<io::Result<_>>()?;
-    for (name, target) in [("cpu", cpus::CPUS), ("node", cpus::MEMORY_NODES)] {
-        let (tree, from) = (dir.join(name), Path::new(target));
-        // A kernel that knows of one kind of memory only has no such directory.
-        if from.is_dir() {
-            let made = if target == cpus::CPUS { cpus::tree } else { cpus::memory_nodes };
-            made(from, &tree, core, cpus)?;
-            shown.push((tree, from.to_path_buf()));
-        }
+    write_file(&dir.join("cpuinfo"), &cpus::cpuinfo(&read(CPUINFO)?, core, cpus))?;
+    write_file(&dir.join("stat"), &cpus::stat(&read(STAT)?, core, cpus))?;
+    write_file(&dir.join("meminfo"), &meminfo(&read(MEMINFO)?, memory_bytes))?;
+    let (of_cpus, of_memory) = (Path::new(cpus::CPUS), Path::new(cpus::MEMORY_NODES));
+    if of_cpus.is_dir() {
+        cpus::tree(of_cpus, &dir.join("cpu"), core, cpus)?;
     }
-    shown.extend(block_devices(dir, disk)?);
-    Ok(shown)
+    if of_memory.is_dir() {
+        cpus::memory_nodes(of_memory, &dir.join("node"), core, cpus)?;
+    }
+    block_devices(dir, disk)
 }
 
 /// The node's disk as the only block device, in each place where the kernel lists all of them.
-fn block_devices(dir: &Path, disk: Option<&Path>) -> io::Result<Vec<(PathBuf, PathBuf)>> {
-    let lists = [("block", "/sys/block"), ("block-class", "/sys/class/block"), ("block-numbers", "/sys/dev/block")];
-    for (name, _) in lists {
+fn block_devices(dir: &Path, disk: Option<&Path>) -> io::Result<()> {
+    for name in ["block", "block-class", "block-numbers"] {
         fs::create_dir_all(dir.join(name))?;
     }
     if let Some(disk) = disk {
@@ -76,7 +88,7 @@ fn block_devices(dir: &Path, disk: Option<&Path>) -> io::Result<Vec<(PathBuf, Pa
             }
         }
     }
-    Ok(lists.into_iter().map(|(name, target)| (dir.join(name), PathBuf::from(target))).collect())
+    Ok(())
 }
 
 /// The node's memory, all of it free; no swap; sizes of the kernel's own pages as they are.

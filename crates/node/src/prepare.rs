@@ -429,7 +429,13 @@ fn shown_files(shared: &Shared, spec: &NodeSpec) -> Result<Vec<(PathBuf, PathBuf
     let disk = spec.disk.as_ref().map(|disk| disk.device.as_path());
     let own = disk.and_then(Path::file_name).map_or(String::new(), |name| format!("-{}", name.to_string_lossy()));
     let (core, cpus, memory_bytes) = (spec.core, &spec.cpus, spec.memory_bytes);
-    let dir = shared.staging.join(format!("machine-{core}-{}-{}-{memory_bytes}{own}", cpus.start, cpus.end));
-    own_files::write(&dir, &Machine { core, cpus, memory_bytes, disk })
-        .map_err(|e| Error::file("write files into", &dir, e))
+    let name = format!("machine-{core}-{}-{}-{memory_bytes}{own}", cpus.start, cpus.end);
+    let write = |_| {
+        let dir = shared.staging.join(&name);
+        let written = own_files::write(&dir, &Machine { core, cpus, memory_bytes, disk });
+        written.map(|()| dir.clone()).map_err(|e| Error::file("write files into", &dir, e))
+    };
+    // They take a few milliseconds, and those who run already are reading them.
+    let dir = if disk.is_none() { shared.once.get(&name, write)? } else { write(0)? };
+    Ok(own_files::shown(&dir))
 }

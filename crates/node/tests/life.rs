@@ -148,6 +148,24 @@ fn a_command_joins_the_node_and_its_limits() {
     });
 }
 
+/// They are the same files: while they were written anew, programs that run already would find them empty.
+#[test]
+fn files_of_the_machine_are_written_once_for_nodes_that_are_alike() {
+    with_each_runtime(|world| {
+        let (first, _) = world.create(world.spec("first", "sleep 60"));
+        first.start().unwrap();
+        let script = "stat -c '%n %Y %Z' /proc/cpuinfo /proc/stat /proc/meminfo /sys/devices/system/cpu/online";
+        let (_, before) = exec(&first, script);
+        assert_eq!(before.lines().count(), 4, "{before}");
+        std::thread::sleep(Duration::from_millis(1100));
+        let (second, _) = world.create(world.spec("second", "sleep 60"));
+        second.start().unwrap();
+        assert_eq!([exec(&first, script).1, exec(&second, script).1], [before.clone(), before]);
+        first.delete().unwrap();
+        second.delete().unwrap();
+    });
+}
+
 #[test]
 fn descriptors_tools_files_and_names_reach_the_program() {
     with_each_runtime(|world| {
