@@ -82,8 +82,6 @@ impl Answers {
             Wish::Runs => Answer::json(&self.results.list()),
             Wish::Report(name) => self.results.report(name).map_or_else(lacking, Answer::document),
             Wish::Compare { base, other } => self.results.compare(base, other).map_or_else(lacking, Answer::document),
-            // Whoever wants to go on hearing of them is answered by a stream.
-            Wish::Live(_) => Answer::json(&self.look().runs.iter().map(|run| run.head.clone()).collect()),
             Wish::Metrics => Answer::of(metrics::MEDIA_TYPE, self.lives().metrics()),
             Wish::Experiment => match self.text() {
                 Ok(text) => Answer::of("text/plain; charset=utf-8", text),

@@ -27,7 +27,7 @@ use tokio_io_timeout::TimeoutStream;
 use super::answer::{Answer, Answers};
 use super::door::{Door, Knock};
 use super::news::Told;
-use super::route::{Refusal, Wish};
+use super::route::{Asked, Refusal, Wish};
 
 /// The most connections at a time; one more is closed at once.
 const CONNECTIONS: usize = 64;
@@ -151,8 +151,9 @@ async fn respond(shared: Arc<Shared>, request: Request<Incoming>) -> Response<Bo
         Err(why) => return response(Answer::says(403, why)),
     };
     let query = request.uri().query().unwrap_or("");
-    let wish = match Wish::of(request.method().as_str(), path, query, may) {
-        Ok(wish) => wish,
+    let wish = match Asked::of(request.method().as_str(), path, query, may) {
+        Ok(Asked::Once(wish)) => wish,
+        Ok(Asked::Live(run)) => return streamed(shared, run),
         Err(Refusal::Unknown) => return response(Answer::says(404, "there is nothing at this address")),
         Err(Refusal::OnlyLook) => return response(Answer::says(403, "with this token one may only look")),
         Err(Refusal::Method(method)) => {
@@ -161,9 +162,6 @@ async fn respond(shared: Arc<Shared>, request: Request<Incoming>) -> Response<Bo
             return refused;
         }
     };
-    if let Wish::Live(run) = wish {
-        return streamed(shared, run);
-    }
     let said = match wish.longest_body() {
         0 => String::new(),
         longest => match body(request, longest).await {

@@ -6,7 +6,16 @@ use super::door::May;
 const LONGEST_EVENT: usize = 4 << 10;
 const LONGEST_EXPERIMENT: usize = 1 << 20;
 
-/// A wish that there is.
+/// A request that there is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Asked {
+    /// To be answered at once.
+    Once(Wish),
+    /// Live runs as they go on, and one in detail, by its identity.
+    Live(Option<String>),
+}
+
+/// A wish that has one answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Wish {
     /// The page itself.
@@ -22,8 +31,7 @@ pub enum Wish {
         base: String,
         other: String,
     },
-    /// Live runs as they go on, and one in detail, by its identity.
-    Live(Option<String>),
+    /// Live runs in numbers.
     Metrics,
     /// The text of an experiment to begin with.
     Experiment,
@@ -44,36 +52,38 @@ pub enum Refusal {
     OnlyLook,
 }
 
-impl Wish {
-    /// The wish behind a method, a path without the token, and a query.
-    pub fn of(method: &str, path: &str, query: &str, may: May) -> Result<Wish, Refusal> {
+impl Asked {
+    /// The request behind a method, a path without the token, and a query.
+    pub fn of(method: &str, path: &str, query: &str, may: May) -> Result<Asked, Refusal> {
         let wanted = |name| value(query, name).ok_or(Refusal::Unknown);
-        let wish = match path {
-            "" => Wish::Page,
-            "page.css" => Wish::Style,
-            "page.js" => Wish::Script,
-            "runs" => Wish::Runs,
-            "report" => Wish::Report(wanted("run")?),
-            "compare" => Wish::Compare { base: wanted("base")?, other: wanted("other")? },
-            "live" => Wish::Live(value(query, "run")),
-            "metrics" => Wish::Metrics,
-            "experiment" => Wish::Experiment,
-            "event" => Wish::Event(wanted("run")?),
-            "check" => Wish::Check,
+        let asked = match path {
+            "" => Asked::Once(Wish::Page),
+            "page.css" => Asked::Once(Wish::Style),
+            "page.js" => Asked::Once(Wish::Script),
+            "runs" => Asked::Once(Wish::Runs),
+            "report" => Asked::Once(Wish::Report(wanted("run")?)),
+            "compare" => Asked::Once(Wish::Compare { base: wanted("base")?, other: wanted("other")? }),
+            "live" => Asked::Live(value(query, "run")),
+            "metrics" => Asked::Once(Wish::Metrics),
+            "experiment" => Asked::Once(Wish::Experiment),
+            "event" => Asked::Once(Wish::Event(wanted("run")?)),
+            "check" => Asked::Once(Wish::Check),
             _ => return Err(Refusal::Unknown),
         };
         // A word that changes something, or makes root read paths, comes in no link.
-        let (least, right) = match wish {
-            Wish::Event(_) | Wish::Check => (May::Everything, "POST"),
-            Wish::Experiment => (May::Everything, "GET"),
+        let (least, right) = match asked {
+            Asked::Once(Wish::Event(_) | Wish::Check) => (May::Everything, "POST"),
+            Asked::Once(Wish::Experiment) => (May::Everything, "GET"),
             _ => (May::Look, "GET"),
         };
         if may < least {
             return Err(Refusal::OnlyLook);
         }
-        if method == right { Ok(wish) } else { Err(Refusal::Method(right)) }
+        if method == right { Ok(asked) } else { Err(Refusal::Method(right)) }
     }
+}
 
+impl Wish {
     /// How much may come with it, in bytes.
     pub fn longest_body(&self) -> usize {
         match self {
@@ -105,18 +115,18 @@ fn value(query: &str, name: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn get(path: &str, query: &str) -> Result<Wish, Refusal> {
-        Wish::of("GET", path, query, May::Look)
+    fn get(path: &str, query: &str) -> Result<Asked, Refusal> {
+        Asked::of("GET", path, query, May::Look)
     }
 
     #[test]
     fn paths_are_wishes_and_others_are_unknown() {
-        assert_eq!(get("", ""), Ok(Wish::Page));
-        assert_eq!(get("live", ""), Ok(Wish::Live(None)));
-        assert_eq!(get("live", "run=7-a"), Ok(Wish::Live(Some("7-a".into()))));
-        assert_eq!(get("report", "run=a%2Fb%20%C3%A4"), Ok(Wish::Report("a/b ä".into())));
+        assert_eq!(get("", ""), Ok(Asked::Once(Wish::Page)));
+        assert_eq!(get("live", ""), Ok(Asked::Live(None)));
+        assert_eq!(get("live", "run=7-a"), Ok(Asked::Live(Some("7-a".into()))));
+        assert_eq!(get("report", "run=a%2Fb%20%C3%A4"), Ok(Asked::Once(Wish::Report("a/b ä".into()))));
         let pair = Wish::Compare { base: "a/1".into(), other: "b".into() };
-        assert_eq!(get("compare", "base=a/1&other=b"), Ok(pair));
+        assert_eq!(get("compare", "base=a/1&other=b"), Ok(Asked::Once(pair)));
         for (path, query) in [
             ("..", ""),
             ("../etc/passwd", ""),
@@ -136,13 +146,14 @@ mod tests {
     #[test]
     fn who_may_look_changes_nothing() {
         for path in ["event", "check"] {
-            let of = |method, may| Wish::of(method, path, "run=7", may);
+            let of = |method, may| Asked::of(method, path, "run=7", may);
             assert_eq!(of("POST", May::Look), Err(Refusal::OnlyLook));
             assert_eq!(of("GET", May::Everything), Err(Refusal::Method("POST")), "{path}: by no link");
-            assert!(of("POST", May::Everything).unwrap().longest_body() > 0);
+            let Ok(Asked::Once(wish)) = of("POST", May::Everything) else { panic!("{path}") };
+            assert!(wish.longest_body() > 0);
         }
         assert_eq!(get("experiment", ""), Err(Refusal::OnlyLook));
-        assert_eq!(Wish::of("POST", "runs", "", May::Everything), Err(Refusal::Method("GET")));
+        assert_eq!(Asked::of("POST", "runs", "", May::Everything), Err(Refusal::Method("GET")));
         assert_eq!(Wish::Runs.longest_body(), 0);
     }
 }
