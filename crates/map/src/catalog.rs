@@ -13,6 +13,7 @@ use serde::Deserialize;
 
 use crate::error::Error;
 use crate::harness::{Cable, Cpu, Feature, Harness, MeasuredPath, Place, TypeSlots};
+use crate::way::{Kubernetes, Ways, Written};
 use crate::{emulab, routes};
 
 /// The most machines and switches that a catalog may have.
@@ -25,6 +26,14 @@ pub(crate) const CATALOG: Kind = Kind {
     is: "a catalog of machines is a YAML file, or one of Emulab's, whose name ends in .ptop",
     missing: "--machines names the catalog of the machines that there are",
     longest: 8 << 20,
+};
+
+/// Likewise where each machine must have a way in.
+const HARNESS: Kind = Kind {
+    the: "the harness file",
+    is: "a harness file is YAML: `machines`, by name, each with its way in, such as `ssh: user@host`",
+    missing: "--harness names the file with the machines that there are",
+    ..CATALOG
 };
 
 /// The machines of a harness, and how they are joined
@@ -79,6 +88,13 @@ struct Machine {
     amounts: BTreeMap<String, f64>,
     /// The bandwidth that all links inside it may carry together
     inside: Option<Bandwidth>,
+    /// The way in for `--harness`: this host, or this user's account there, by ssh
+    ssh: Option<String>,
+    /// The way in for `--harness`: a command and its arguments, whose standard input and output `diorama site` has
+    #[schemars(extend("minItems" = 1))]
+    command: Option<Vec<String>>,
+    /// The way in for `--harness`: a pod of a cluster. Not yet
+    kubernetes: Option<Kubernetes>,
 }
 
 /// A cable from each of some machines or switches to one other
@@ -126,7 +142,28 @@ pub fn load_harness(path: &Path) -> Result<Harness, Error> {
     if path.extension().is_some_and(|end| end == "ptop") {
         return emulab::ptop(path);
     }
-    let (root, mut problems) = open(path, &CATALOG)?;
+    read_harness(path, &CATALOG, false)
+}
+
+/// Likewise of a harness file, all of whose machines have a way in.
+///
+/// # Errors
+///
+/// [`Error::File`], as of [`load_harness`]; [`Error::Input`]: the file is one of Emulab's, in which no way can be
+/// written.
+pub fn load_reachable(path: &Path) -> Result<Harness, Error> {
+    if path.extension().is_some_and(|end| end == "ptop") {
+        return Err(Error::Input(format!(
+            "{}: no way to a machine can be written in a file of Emulab's: write its machines in YAML, each with `ssh: \
+             user@host` or `command: [..]`",
+            path.display()
+        )));
+    }
+    read_harness(path, &HARNESS, true)
+}
+
+fn read_harness(path: &Path, kind: &Kind, reachable: bool) -> Result<Harness, Error> {
+    let (root, mut problems) = open(path, kind)?;
     let Data::Map(entries) = &root.data else {
         problems.add(root.span, format!("this is {}: a catalog is a map that begins with `machines:`", root.kind()));
         return Err(problems.into_error().into());
@@ -147,9 +184,17 @@ pub fn load_harness(path: &Path) -> Result<Harness, Error> {
     let limits: BTreeMap<String, u32> = top.one("limits", false).unwrap_or_default();
 
     let mut harness = Harness::default();
-    let mut names = Names::default();
+    let (mut names, mut ways) = (Names::default(), Ways::default());
     for entry in &machines {
-        add_machines(entry, &mut harness, &mut names, &mut problems);
+        add_machines(entry, &mut harness, (&mut names, &mut ways), &mut problems);
+        if reachable && entry.value.as_ref().is_some_and(Machine::has_no_way) {
+            let what = format!(
+                "there is no way to `{}`: add `ssh: user@host`, or `command: [..]` that gives a stream to `diorama \
+                 site` there",
+                shorten(entry.name())
+            );
+            problems.add(entry.key_span(), what);
+        }
     }
     for entry in &switches {
         let Some(name) = &entry.value else { continue };
@@ -198,7 +243,18 @@ impl Names {
     }
 }
 
-fn add_machines(entry: &Entry<'_, Machine>, harness: &mut Harness, names: &mut Names, problems: &mut Problems) {
+impl Machine {
+    fn has_no_way(&self) -> bool {
+        self.ssh.is_none() && self.command.is_none() && self.kubernetes.is_none()
+    }
+}
+
+fn add_machines(
+    entry: &Entry<'_, Machine>,
+    harness: &mut Harness,
+    (names, ways): (&mut Names, &mut Ways),
+    problems: &mut Problems,
+) {
     let Some(read) = &entry.value else {
         // Known all the same, so that cables to it are not reported as well.
         if names.take(entry.name(), entry.key_span(), harness.places.len(), problems) {
@@ -241,7 +297,15 @@ fn add_machines(entry: &Entry<'_, Machine>, harness: &mut Harness, names: &mut N
             features.push(Feature { name: name.clone(), value: *value, used_up });
         }
     }
+    let written =
+        Written { ssh: read.ssh.as_deref(), command: read.command.as_deref(), kubernetes: read.kubernetes.is_some() };
+    let way = ways.take(written, entry, problems);
+    if read.count.is_some() && !read.has_no_way() {
+        let what = "each machine has a way in of its own: write them one by one, without `count`";
+        problems.add(entry.at("count"), what);
+    }
     let place = Place {
+        way,
         slots: read.slots,
         types: read.types.iter().map(|name| TypeSlots { name: name.clone(), slots: None, always: true }).collect(),
         cpu: read.cores.map(|cores| Cpu { cores, speed }),

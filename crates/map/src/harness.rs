@@ -2,6 +2,8 @@
 
 use model::Speed;
 
+use crate::way::Way;
+
 /// A harness of several machines.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Harness {
@@ -45,6 +47,8 @@ pub struct Place {
     pub features: Vec<Feature>,
     /// Whether it differs from all others in a way that is not written.
     pub unique: bool,
+    /// How it is reached, if that is written.
+    pub way: Option<Way>,
 }
 
 impl Place {
@@ -60,6 +64,7 @@ impl Place {
             inside_bits_per_s: None,
             features: Vec::new(),
             unique: false,
+            way: None,
         }
     }
 

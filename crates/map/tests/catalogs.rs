@@ -6,7 +6,9 @@ mod stored;
 use std::path::{Path, PathBuf};
 
 use crate::families::TERMS;
-use diorama_map::{Error, Harness, Kind, Weights, catalog_schema, load_harness, load_top, map};
+use diorama_map::{
+    Error, Harness, Kind, Way, Weights, catalog_schema, harness_of_user, load_harness, load_reachable, load_top, map,
+};
 
 fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/files").join(name)
@@ -155,6 +157,78 @@ fn what_is_wrong_with_emulabs_files_is_told_with_its_place() {
     let harness = load_harness(&written(&dir, "y.ptop", text)).unwrap();
     assert_eq!((harness.cables.len(), harness.cables[0].bits_per_s), (1, 18e3));
     assert!(harness.notes[0].contains("taken as one"), "{:?}", harness.notes);
+}
+
+#[test]
+fn a_harness_file_says_how_each_machine_is_reached() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = r#"
+machines:
+  a: { ssh: root@a.lab, cores: 7 }
+  b: { command: [docker, exec, -i, x, diorama, site] }
+  v6: { ssh: "fe80::1%eth0" }
+switches: [s]
+"#;
+    let file = written(&dir, "lab.yaml", text);
+    let lab = load_reachable(&file).unwrap();
+    let ways: Vec<_> = lab.places.iter().map(|place| place.way.as_ref().map(Way::argv)).collect();
+    let ssh = |host: &str| {
+        let words = "ssh -T -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=5 -o ServerAliveCountMax=2 --";
+        Some(words.split(' ').chain([host, "diorama site"]).map(String::from).collect::<Vec<_>>())
+    };
+    let command = Some(["docker", "exec", "-i", "x", "diorama", "site"].map(String::from).to_vec());
+    assert_eq!(ways, [ssh("root@a.lab"), command, ssh("fe80::1%eth0"), None]);
+    // It is a catalog, too.
+    assert_eq!(load_harness(&file).unwrap(), lab);
+}
+
+#[test]
+fn all_that_is_wrong_with_a_harness_file_is_told_with_its_place() {
+    let dir = tempfile::tempdir().unwrap();
+    for (machines, at, part) in [
+        ("a: { cores: 2 }", "2:3", "there is no way to `a`: add `ssh: user@host`"),
+        ("a: { ssh: h, command: [x] }", "2:25", "here are `ssh` and `command`: remove one"),
+        ("a: { ssh: h }\n  a: { ssh: i }", "3:3", "`a`"),
+        ("a: { ssh: u@h }\n  b: { ssh: u@h }", "3:13", "this is the way to `a` already"),
+        ("a: { command: [x, y] }\n  b: { command: [x, y] }", "3:17", "this is the way to `a` already"),
+        ("\"a b\": { ssh: h }", "2:3", "`a b` cannot be a name"),
+        ("a: { count: 2, ssh: h }", "2:15", "without `count`"),
+        ("a: { ssh: \"-oProxyCommand=x\" }", "2:13", "names no host for ssh"),
+        ("a: { ssh: \"-l@h\" }", "2:13", "names no host for ssh"),
+        ("a: { ssh: \"u@h;reboot\" }", "2:13", "names no host for ssh"),
+        ("a: { ssh: \"@h\" }", "2:13", "names no host for ssh"),
+        ("a: { ssh: [h] }", "2:13", "this is a list: write text"),
+        ("a: { command: diorama site }", "2:17", "write a list, such as [diorama site]"),
+        ("a: { command: [] }", "2:17", "a command has a word at least"),
+        ("a: { command: [\"\", x] }", "2:18", "the first word of a command names a program"),
+        ("a: { command: [x, \"\\0\"] }", "2:21", "NUL"),
+        ("a: { kubernetes: { context: c, namespace: n, selector: l=v } }", "2:20", "pods cannot be sites yet"),
+        ("a: { kubernetes: { pod: c } }", "2:22", "there is no key `pod` here"),
+        ("a: { shh: h }", "2:8", "did you mean `ssh`?"),
+    ] {
+        let message = rendered(load_reachable(&written(&dir, "h.yaml", &format!("machines:\n  {machines}\n"))));
+        assert!(message.starts_with("the harness file cannot be used"), "{message}");
+        assert!(message.contains(&format!("h.yaml:{at}")), "{machines}: not at {at}:\n{message}");
+        assert!(message.contains(part), "{machines}: no {part} in\n{message}");
+    }
+    let message = rendered(load_reachable(&dir.path().join("none.yaml")));
+    assert!(message.contains("--harness names the file"), "{message}");
+    let message = rendered(load_reachable(&written(&dir, "h.ptop", "node a pc:1\n")));
+    assert!(message.contains("h.ptop") && message.contains("no way to a machine"), "{message}");
+}
+
+#[test]
+fn the_users_configuration_names_a_harness() {
+    let dir = tempfile::tempdir().unwrap();
+    let message = rendered(harness_of_user(dir.path()));
+    assert!(message.contains("config.yaml") && message.contains("write `harness: FILE`"), "{message}");
+    written(&dir, "config.yaml", "harness: labs/one.yaml\n");
+    assert_eq!(harness_of_user(dir.path()).unwrap(), dir.path().join("labs/one.yaml"));
+    written(&dir, "config.yaml", "harness: /etc/lab.yaml\n");
+    assert_eq!(harness_of_user(dir.path()).unwrap(), Path::new("/etc/lab.yaml"));
+    written(&dir, "config.yaml", "harnes: x\n");
+    let message = rendered(harness_of_user(dir.path()));
+    assert!(message.contains("config.yaml:1:1") && message.contains("did you mean `harness`?"), "{message}");
 }
 
 /// The schema for editors is generated from the types that the file is read into.
