@@ -107,6 +107,21 @@ fn ranks_of_an_mpi_program_compute_together() {
 }
 
 #[test]
+fn programs_with_four_workers_are_faster_on_four_cpus() {
+    let run = "nodes.server.run=python3 /srv/work.py 1 zstd,mutex-1,mutex-50 1,4";
+    let result = small("speed-up", &[run]);
+    let times = |program: &str| {
+        let [(1, alone), (1, four)] = ["1", "4"].map(|workers| seen(&result, &format!("{program}-{workers}"))) else {
+            panic!("{:?}", result.metrics);
+        };
+        alone / four
+    };
+    // Half of the work of the last is done by one thread at a time: it can be twice as fast at best.
+    let [zstd, free, half] = ["zstd", "mutex-1", "mutex-50"].map(times);
+    assert!(zstd > 2.0 && free > 3.0 && free < 4.4 && half < 2.2, "{zstd:.2}, {free:.2} and {half:.2} times");
+}
+
+#[test]
 fn etcd_answers_under_faults_and_leaves_a_history() {
     let found = std::process::Command::new("etcd").arg("--version").output();
     assert!(found.is_ok(), "this test needs etcd: apt install etcd-server (make test does)");
