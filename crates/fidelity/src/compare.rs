@@ -220,7 +220,7 @@ fn pair<'a>(base: &'a Series, other: &'a Series) -> Result<Vec<(&'a Run, &'a Run
     }
     let pairs: Vec<_> = base.runs.values().zip(other.runs.values()).collect();
     for run in base.runs.values().chain(other.runs.values()) {
-        let dir = run.dir.display();
+        let dir = run.dir.path().display();
         for (name, metric) in &first.metrics {
             let Some(its) = run.result.metrics.get(name) else {
                 return apart(format!("{dir} has no metric `{name}`, {b} has"));
@@ -310,7 +310,7 @@ fn error_percent(base: f64, other: f64) -> Option<f64> {
 fn suspect(run: &Run) -> Option<Suspect> {
     let fidelity = &run.result.fidelity;
     (fidelity.verdict == Verdict::Suspect)
-        .then(|| Suspect { run: run.dir.display().to_string(), why: fidelity.reasons() })
+        .then(|| Suspect { run: run.dir.path().display().to_string(), why: fidelity.reasons() })
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use indexmap::IndexMap;
 use record::{
-    Check, CheckName, CoreSpeed, Ended, MetricEffect, MetricRecord, NodeOutcome, RunResult, Samples, Status,
+    Check, CheckName, CoreSpeed, Ended, MetricEffect, MetricRecord, NodeOutcome, RunDir, RunResult, Samples, Status,
     Uncertainty, Variant,
 };
 
@@ -38,7 +38,7 @@ fn made(name: &str, variant: Variant) -> Run {
         nodes: IndexMap::new(),
         fidelity: conclude(vec![check(CheckName::ClockLead, true, "Clocks were near.")]),
     };
-    Run { dir: name.into(), result, samples: IndexMap::new(), calls: IndexMap::new(), packets: None }
+    Run { dir: RunDir::at(name), result, samples: IndexMap::new(), calls: IndexMap::new(), packets: None }
 }
 
 /// The part of chance in a metric: each statistic lies within so many per cent.
@@ -93,7 +93,7 @@ impl Making for Run {
     }
 
     fn alone(self) -> Series {
-        Series { path: self.dir.clone(), runs: [(0, self)].into() }
+        Series { path: self.dir.path().into(), runs: [(0, self)].into() }
     }
 }
 

@@ -1,4 +1,6 @@
 //! The runs below a directory of results, for who wants to choose among them.
+//!
+//! The directory is opened once: its runs are looked for, and each of them is opened, from that descriptor on.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -6,7 +8,7 @@ use std::time::SystemTime;
 
 use host::beneath::Dir;
 
-use crate::dir::{PLAN, RESULT};
+use crate::dir::{PLAN, RESULT, RunDir};
 use crate::error::{Error, Result};
 
 /// How deep below a directory of results runs are looked for: `SWEEP/CASE/VARIANT/REPETITION` is four.
@@ -26,14 +28,43 @@ pub struct Found {
     pub changed: Option<SystemTime>,
 }
 
-/// Looks for runs below a directory; no symbolic link below it is followed. Sorted by name; a folder of repetitions
-/// stands before them. Names that are no text are left out, and so is what is beyond a few thousand runs.
-///
-/// # Errors
-///
-/// If there is no such directory.
-pub fn runs_below(results: &Path) -> Result<Vec<Found>> {
-    let top = Dir::open(results).map_err(|e| Error::io(results, "open", e))?;
+/// A directory of results that is open. No symbolic link below it is followed.
+#[derive(Clone, Debug)]
+pub struct Results {
+    path: PathBuf,
+    top: Dir,
+}
+
+impl Results {
+    /// The directory of results at `path`.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such directory.
+    pub fn open(path: &Path) -> Result<Results> {
+        let top = Dir::open(path).map_err(|e| Error::io(path, "open", e))?;
+        Ok(Results { path: path.to_owned(), top })
+    }
+
+    /// Looks for the runs in it. Sorted by name; a folder of repetitions stands before them. Names that are no text are
+    /// left out, and so is what is beyond a few thousand runs.
+    pub fn runs(&self) -> Vec<Found> {
+        runs_below(&self.top)
+    }
+
+    /// Opens a run that was found: whatever becomes of its path from then on.
+    ///
+    /// # Errors
+    ///
+    /// If it is not there any more, or a link is in its place.
+    pub fn run(&self, found: &Found) -> Result<RunDir> {
+        let path = self.path.join(&found.name);
+        let opened = if found.name.is_empty() { Ok(self.top.clone()) } else { self.top.dir(Path::new(&found.name)) };
+        opened.map(|dir| RunDir::of(path.clone(), dir)).map_err(|e| Error::io(&path, "open", e))
+    }
+}
+
+fn runs_below(top: &Dir) -> Vec<Found> {
     let mut found = Vec::new();
     let mut looked_into = 0;
     // Level by level: what lies deep below one must not hide what lies beside it.
@@ -61,7 +92,7 @@ pub fn runs_below(results: &Path) -> Result<Vec<Found>> {
         }
     }
     found.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(found)
+    found
 }
 
 fn is_number(name: &std::ffi::OsStr) -> bool {
@@ -94,7 +125,7 @@ mod tests {
         symlink("../web", results.join("live/link")).unwrap();
         symlink(temp.path(), results.join("up")).unwrap();
         fs::write(results.join("notes"), "").unwrap();
-        let found = runs_below(&results).unwrap();
+        let found = Results::open(&results).unwrap().runs();
         let shown: Vec<_> = found.iter().map(|found| (found.name.as_str(), found.repetitions)).collect();
         let wanted = [
             ("live/scaled", None),
@@ -106,7 +137,40 @@ mod tests {
         ];
         assert_eq!(shown, wanted);
         assert!(found.iter().all(|found| found.changed.is_some()));
-        assert_eq!(runs_below(&results.join("web/baseline")).unwrap()[0].name, "", "it is one itself");
-        assert!(runs_below(&temp.path().join("absent")).is_err());
+        let itself = Results::open(&results.join("web/baseline")).unwrap();
+        let found = itself.runs();
+        assert_eq!(found[0].name, "", "it is one itself");
+        assert!(itself.run(&found[0]).unwrap().has_result());
+        assert!(Results::open(&temp.path().join("absent")).is_err());
+    }
+
+    #[test]
+    fn what_is_put_in_the_place_of_a_found_run_is_not_read() {
+        let temp = tempfile::tempdir().unwrap();
+        let (results, secret) = (temp.path().join("runs"), temp.path().join("secret"));
+        for (dir, text) in [(results.join("web/scaled"), "own"), (secret.join("scaled"), "secret")] {
+            fs::create_dir_all(dir.join("1")).unwrap();
+            fs::write(dir.join(RunDir::REPORT), text).unwrap();
+            fs::write(dir.join(RESULT), "{}").unwrap();
+        }
+        let open = Results::open(&results).unwrap();
+        let found = open.runs();
+        assert_eq!(found.len(), 1);
+        let run = open.run(&found[0]).unwrap();
+        let swap = |what: &Path, by: &Path| {
+            fs::rename(what, what.with_extension("moved")).unwrap();
+            symlink(by, what).unwrap();
+        };
+        let report = |run: &RunDir| run.report().map(|page| String::from_utf8(page).unwrap());
+        // The run, after it was opened; then the directory that it is in; then that of all results.
+        swap(&results.join("web/scaled"), &secret.join("scaled"));
+        assert_eq!(report(&run).unwrap(), "own");
+        let refused = |run: Result<RunDir>| run.unwrap_err().to_string();
+        assert!(refused(open.run(&found[0])).contains("a symbolic link is in `web/scaled`"));
+        swap(&results.join("web"), &secret);
+        assert!(refused(open.run(&found[0])).contains("a symbolic link is in `web/scaled`"));
+        swap(&results, temp.path());
+        assert_eq!(report(&run).unwrap(), "own");
+        assert!(open.run(&found[0]).is_err());
     }
 }

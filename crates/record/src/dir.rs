@@ -1,5 +1,6 @@
 //! The run directory: what its files are called, and who reads and writes them.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -121,7 +122,36 @@ impl RunDir {
     pub(crate) fn opened(path: impl Into<PathBuf>) -> Result<RunDir> {
         let path = path.into();
         let open = Dir::open(&path).map_err(|e| Error::io(&path, "open", e))?;
-        Ok(RunDir { path, open: Some(open), own: false })
+        Ok(RunDir::of(path, open))
+    }
+
+    /// The run directory that is open, which is told of as the one at `path`.
+    pub(crate) fn of(path: PathBuf, open: Dir) -> RunDir {
+        RunDir { path, open: Some(open), own: false }
+    }
+
+    /// The directories in it that are named by a number and nothing else, each open if this one is: then no link leads
+    /// there.
+    pub(crate) fn numbered(&self) -> Result<BTreeMap<u32, RunDir>> {
+        let folder = self.open()?;
+        let names = folder.names().map_err(|e| Error::io(&self.path, "list", e))?;
+        let mut all = BTreeMap::new();
+        for name in names {
+            let Some(number) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
+            let path = self.path.join(&name);
+            // One that cannot be opened has an error of its own.
+            let (open, found) = match self.open {
+                Some(_) => (true, folder.dir(Path::new(&name))),
+                None => (false, Dir::open(&path)),
+            };
+            match found {
+                Err(e) if e.kind() == io::ErrorKind::NotADirectory => {}
+                Ok(dir) if open => drop(all.insert(number, RunDir::of(path, dir))),
+                Err(e) if open => return Err(Error::io(&path, "open", e)),
+                _ => drop(all.insert(number, RunDir::at(path))),
+            }
+        }
+        Ok(all)
     }
 
     /// The directory at `path`, made ready for a run of `nodes`. It stays open.
@@ -144,6 +174,11 @@ impl RunDir {
     /// Where the second run of `diorama run --confirm` goes: `confirm`, a run directory inside this one.
     pub fn confirmation(&self) -> RunDir {
         RunDir::at(self.path.join(CONFIRMATION))
+    }
+
+    /// Whether there is a directory.
+    pub(crate) fn is_there(&self) -> bool {
+        self.open().is_ok()
     }
 
     /// Whether a run in it has come to its end: its result is the last that it writes.

@@ -1,11 +1,9 @@
 //! Runs on disk: one run directory, or a `--repeat` folder of them (`VARIANT/1`, `VARIANT/2`, …).
 
 use std::collections::BTreeMap;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use counters::{NodeCalls, ObservedPackets};
-use host::beneath::Dir;
 use indexmap::IndexMap;
 
 use crate::bounded;
@@ -18,7 +16,7 @@ use crate::samples::{self, Samples};
 #[derive(Clone, Debug)]
 pub struct Run {
     /// Its directory.
-    pub dir: PathBuf,
+    pub dir: RunDir,
     /// Its `result.json`.
     pub result: RunResult,
     /// In the order of `result.metrics`.
@@ -32,8 +30,12 @@ pub struct Run {
 impl Run {
     /// Reads a run directory. Samples that are not those that the result summarises are an error.
     pub fn open(dir: &Path) -> Result<Run> {
-        let dir = RunDir::at(dir);
-        let mut run = Run::of(&dir)?;
+        Run::whole(&RunDir::at(dir))
+    }
+
+    /// Likewise, of a directory that may be open already.
+    fn whole(dir: &RunDir) -> Result<Run> {
+        let mut run = Run::of(dir)?;
         let mut left = bounded::CALLS;
         for node in run.result.nodes.keys() {
             let Some((of_node, bytes)) = dir.calls_within(node, left)? else { continue };
@@ -65,7 +67,7 @@ impl Run {
             }
             samples.insert(name.clone(), values);
         }
-        Ok(Run { dir: dir.path().to_owned(), result, samples, calls: IndexMap::new(), packets: None })
+        Ok(Run { dir: dir.clone(), result, samples, calls: IndexMap::new(), packets: None })
     }
 }
 
@@ -82,25 +84,30 @@ impl Series {
     /// Opens a run directory or a `--repeat` folder. All runs must have ended well and be of one experiment and
     /// variant.
     pub fn open(path: &Path) -> Result<Series> {
+        Series::of(&RunDir::at(path))
+    }
+
+    /// Likewise, of a directory that may be open already.
+    pub fn of(dir: &RunDir) -> Result<Series> {
         let mut runs = BTreeMap::new();
-        match Dir::open(path) {
-            Ok(folder) if !RunDir::at(path).has_result() => {
-                for (number, dir) in repetitions(path, &folder)? {
-                    runs.insert(number, Run::open(&dir)?);
-                }
+        if dir.is_there() && !dir.has_result() {
+            for (number, dir) in dir.numbered()? {
+                runs.insert(number, Run::whole(&dir)?);
             }
+        } else {
             // Opening a run that is no directory fails with an error of its own.
-            _ => drop(runs.insert(0, Run::open(path)?)),
+            runs.insert(0, Run::whole(dir)?);
         }
-        let series = Series { path: path.to_owned(), runs };
+        let series = Series { path: dir.path().to_owned(), runs };
         let Some(first) = series.runs.values().next() else {
             // The error of a single run says what is missing.
-            return Err(RunDir::at(path).result().expect_err("there is no result"));
+            return Err(dir.result().expect_err("there is no result"));
         };
         for run in series.runs.values() {
             if run.result.status == Status::Failed {
                 let why = run.result.why.as_deref().unwrap_or("it does not say why");
-                return Err(Error::input(&run.dir, format!("this run failed, so its numbers mean nothing: {why}")));
+                let what = format!("this run failed, so its numbers mean nothing: {why}");
+                return Err(Error::input(run.dir.path(), what));
             }
             let (a, b) = (&first.result, &run.result);
             if (&a.experiment, a.variant, a.tdf) != (&b.experiment, b.variant, b.tdf) {
@@ -108,7 +115,7 @@ impl Series {
                     "`{}` ({}, TDF {}) lies beside `{}` ({}, TDF {}): a folder of repetitions holds runs of one kind",
                     b.experiment, b.variant, b.tdf, a.experiment, a.variant, a.tdf
                 );
-                return Err(Error::input(&run.dir, what));
+                return Err(Error::input(run.dir.path(), what));
             }
         }
         Ok(series)
@@ -130,15 +137,6 @@ impl Series {
         let all = self.runs.values().filter_map(|run| run.samples.get(metric));
         Samples::new(all.flat_map(|s| s.sorted().iter().copied()).collect()).expect("each run's samples are finite")
     }
-}
-
-/// The sub-directories of `path`, which is open, that are named by a number and nothing else.
-fn repetitions(path: &Path, folder: &Dir) -> Result<BTreeMap<u32, PathBuf>> {
-    let names = folder.names().map_err(|e| Error::io(path, "list", e))?;
-    let numbered = names.iter().filter_map(|name| Some((name.to_str()?.parse().ok()?, path.join(name))));
-    // One that cannot be opened has an error of its own.
-    let is_file = |dir: &Path| Dir::open(dir).is_err_and(|e| e.kind() == io::ErrorKind::NotADirectory);
-    Ok(numbered.filter(|(_, dir)| !is_file(dir)).collect())
 }
 
 #[cfg(test)]

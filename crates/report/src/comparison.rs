@@ -23,7 +23,12 @@ pub struct Comparisons {
 /// Compares each of `others` with `base`; all are run directories or folders of repetitions.
 pub fn compare(base: &Path, others: &[impl AsRef<Path>], bounds: &[Bound]) -> Result<Comparisons, Error> {
     let base = Series::open(base)?;
-    let others: Vec<_> = others.iter().map(|other| Series::open(other.as_ref())).collect::<Result<_, _>>()?;
+    let others = others.iter().map(|other| Series::open(other.as_ref())).collect::<Result<_, _>>()?;
+    compare_series(base, others, bounds)
+}
+
+/// Likewise, of runs that have been read.
+pub fn compare_series(base: Series, others: Vec<Series>, bounds: &[Bound]) -> Result<Comparisons, Error> {
     let others = others.into_iter().map(|other| {
         let comparison = compare::compare(&base, &other, bounds)?;
         Ok::<_, Error>((other, comparison))

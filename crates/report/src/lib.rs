@@ -25,7 +25,7 @@ mod ticks;
 mod usage;
 
 pub use capacity::{Capacity, Tried};
-pub use comparison::{Comparisons, compare};
+pub use comparison::{Comparisons, compare, compare_series};
 pub use error::Error;
 pub use fidelity::compare::{Bound, Comparison, MetricComparison, Statistic, Statistics};
 pub use fidelity::hold::{Hold, largest_effect, resource};

@@ -59,7 +59,7 @@ pub fn run(name: &str, variant: Variant, latencies: &[f64], nodes: &[(&str, Opti
         let outcome = NodeOutcome { exit: Some(0), ended: Ended::Exited, core_seconds: *core_seconds };
         result.nodes.insert(node.to_string(), outcome);
     }
-    Run { dir: name.into(), result, samples, calls: IndexMap::new(), packets: None }
+    Run { dir: record::RunDir::at(name), result, samples, calls: IndexMap::new(), packets: None }
 }
 
 /// The run, of which it is known that each statistic is right within so many per cent.

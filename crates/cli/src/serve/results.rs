@@ -1,10 +1,10 @@
 //! The runs of a directory of results, by names that have been looked for there: no path is ever taken from a request.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::SystemTime;
 
 use engine::Rights;
-use record::{Found, RunDir, Status, Variant, runs_below};
+use record::{Found, RunDir, Series, Status, Variant};
 use serde_json::{Value, json};
 
 /// A directory of results. Below it everything is read with the rights of who called, unless it is root's own.
@@ -30,10 +30,10 @@ impl Results {
     /// All runs, as the page lists them.
     pub fn list(&self) -> Value {
         let _rights = Rights::of_caller(&self.path);
-        match runs_below(&self.path) {
-            Ok(found) => json!({
+        match record::Results::open(&self.path) {
+            Ok(results) => json!({
                 "results": self.path,
-                "runs": found.iter().map(|found| listed(found, &self.path)).collect::<Vec<_>>(),
+                "runs": results.runs().iter().map(|found| listed(found, results.run(found))).collect::<Vec<_>>(),
             }),
             // There may be none yet, and one later.
             Err(e) => json!({ "results": self.path, "runs": [], "trouble": engine::visible(&e.to_string()) }),
@@ -43,22 +43,26 @@ impl Results {
     /// The report of a run.
     pub fn report(&self, name: &str) -> Result<Vec<u8>, Lacking> {
         let _rights = Rights::of_caller(&self.path);
-        let [path] = self.known([name])?;
-        RunDir::at(path).report().map_err(because)
+        let [run] = self.known([name])?;
+        run.report().map_err(because)
     }
 
     /// The page of a comparison.
     pub fn compare(&self, base: &str, other: &str) -> Result<String, Lacking> {
         let _rights = Rights::of_caller(&self.path);
         let [base, other] = self.known([base, other])?;
-        report::compare(&base, &[other], &[]).and_then(|compared| compared.page()).map_err(because)
+        let [base, other] = [Series::of(&base).map_err(because)?, Series::of(&other).map_err(because)?];
+        report::compare_series(base, vec![other], &[]).and_then(|compared| compared.page()).map_err(because)
     }
 
-    /// Where runs are, if there is one of each of these names.
-    fn known<const N: usize>(&self, names: [&str; N]) -> Result<[PathBuf; N], Lacking> {
-        let found = runs_below(&self.path).map_err(because)?;
-        let is_known = |name: &&str| found.iter().any(|found| found.name == **name);
-        if names.iter().all(is_known) { Ok(names.map(|name| self.path.join(name))) } else { Err(Lacking::Run) }
+    /// Opens the runs of these names, if each is among those that are found.
+    fn known<const N: usize>(&self, names: [&str; N]) -> Result<[RunDir; N], Lacking> {
+        let results = record::Results::open(&self.path).map_err(because)?;
+        let all = results.runs();
+        let found = names.map(|name| all.iter().find(|found| found.name == name));
+        let opened = found.iter().map(|found| results.run(found.ok_or(Lacking::Run)?).map_err(because));
+        let opened: Vec<_> = opened.collect::<Result<_, _>>()?;
+        opened.try_into().map_err(|_| Lacking::Run)
     }
 }
 
@@ -66,8 +70,7 @@ fn because(e: impl std::fmt::Display) -> Lacking {
     Lacking::Because(e.to_string())
 }
 
-fn listed(found: &Found, results: &Path) -> Value {
-    let dir = RunDir::at(results.join(&found.name));
+fn listed(found: &Found, opened: record::Result<RunDir>) -> Value {
     let changed = found.changed.and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
     let changed_s = changed.map(|since| since.as_secs());
     let mut told = json!({ "name": found.name, "changed_s": changed_s });
@@ -75,7 +78,11 @@ fn listed(found: &Found, results: &Path) -> Value {
         told["repetitions"] = json!(repetitions);
         return told;
     }
-    match dir.has_result().then(|| dir.result()) {
+    let result = match opened {
+        Ok(dir) => dir.has_result().then(|| dir.result()),
+        Err(e) => Some(Err(e)),
+    };
+    match result {
         Some(Ok(result)) => {
             told["experiment"] = json!(result.experiment);
             told["variant"] = json!(result.variant.as_str());
@@ -124,6 +131,13 @@ mod tests {
         assert_eq!(list["runs"].as_array().unwrap().len(), 1);
         let state = list["runs"][0]["state"].as_str().unwrap();
         assert!(state.starts_with("cannot be read: ") && !state.contains('\u{1b}'), "{state}");
+        // A run that was known and opened is the one that is read, whatever is put in its place then.
+        let [run] = results.known(["web/scaled"]).unwrap();
+        fs::rename(runs.join("web"), runs.join("moved")).unwrap();
+        fs::create_dir(runs.join("web")).unwrap();
+        std::os::unix::fs::symlink(&absolute, runs.join("web/scaled")).unwrap();
+        assert_eq!(run.report().unwrap(), b"report");
+        assert!(matches!(results.report("web/scaled"), Err(Lacking::Run)));
         let none = Results::at(temp.path().join("absent")).list();
         assert!(none["trouble"].is_string() && none["runs"] == json!([]));
     }

@@ -147,7 +147,7 @@ pub(super) fn compare(base: &Series, other: &Series) -> Result<NetworkComparison
     if let Some(lacks) = all.into_iter().find(|run| run.packets.is_none()) {
         return Err(format!(
             "the packets of {} were not observed: write `observe: {{ packets: true }}` at a node, and run it again",
-            lacks.dir.display()
+            lacks.dir.path().display()
         ));
     }
     let requests = calls::requests(&super::all(base), &super::all(other));

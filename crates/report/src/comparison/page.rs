@@ -72,7 +72,7 @@ pub(super) fn page_of(base: &Series, others: &[(&Series, &Comparison)]) -> Resul
                 body,
                 "<details{open}><summary>{} <code>{}</code> {}</summary>\n{}{}</details>",
                 Text(label),
-                text(run.dir.display()),
+                text(run.dir.path().display()),
                 verdict(fidelity.verdict),
                 reasons(fidelity),
                 checks(&fidelity.checks)

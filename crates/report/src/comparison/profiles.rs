@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use fidelity::wording::number;
-use record::{RunDir, Series};
+use record::Series;
 
 use crate::error::Error;
 use crate::lines::{Line, half_chart};
@@ -33,12 +33,12 @@ pub(super) struct Profile {
 impl Profile {
     pub fn of(series: &Series) -> Result<Profile, Error> {
         let first = series.first();
-        let (dir, end_s) = (RunDir::at(&first.dir), first.result.virtual_seconds);
+        let (dir, end_s) = (&first.dir, first.result.virtual_seconds);
         let load = |bytes: u64| if end_s > 0.0 { 8e-6 * bytes as f64 / end_s } else { 0.0 };
         let loads = dir.pipe_totals()?.into_iter().map(|t| (t.pipe, load(t.counters.get("bytes").unwrap_or(0))));
         let mut marks = Marks::default();
         dir.each_event(|event| marks.add(&event))?;
-        Ok(Profile { marks, usage: Usage::of(&dir, end_s)?, loads: loads.collect(), end_s })
+        Ok(Profile { marks, usage: Usage::of(dir, end_s)?, loads: loads.collect(), end_s })
     }
 }
 
@@ -58,7 +58,7 @@ pub(super) fn metric_over_time(
         let mut parts = vec![(0.0, 0u32); POINTS];
         for run in series.runs.values() {
             let Some(metric) = run.result.metrics.get(name) else { continue };
-            RunDir::at(&run.dir).each_sample_of(metric, |sample| {
+            run.dir.each_sample_of(metric, |sample| {
                 let Some(at) = sample.virtual_s.filter(|at| (0.0..=end_s).contains(at)) else { return };
                 let part = &mut parts[((at / part_s) as usize).min(POINTS - 1)];
                 *part = (part.0 + sample.value, part.1 + 1);
@@ -256,7 +256,7 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let with_times = |name: &str, scale: f64| {
             let path = hostile_run(&temp.path().join(name), 0.0);
-            let dir = RunDir::at(&path);
+            let dir = record::RunDir::at(&path);
             let mut result = dir.result().unwrap();
             let values: Vec<f64> = (0..100).map(|i| scale * f64::from(i)).collect();
             let sample = |(i, v): (usize, &f64)| {

@@ -37,7 +37,7 @@ pub(super) fn table(base: &Series, others: &[(&Series, &Comparison)]) -> String 
         let _ = writeln!(text, "{label}: {}", series.verdict());
         for run in series.runs.values() {
             for why in run.result.fidelity.reasons() {
-                let _ = writeln!(text, "  {}: {why}", run.dir.display());
+                let _ = writeln!(text, "  {}: {why}", run.dir.path().display());
             }
         }
     }
