@@ -4,6 +4,7 @@
 //! the network, what comes twice where it leaves it. Delays are those of single packets, which OWAMP (RFC 4656)
 //! has to estimate from the clocks of two machines.
 
+mod copied;
 mod headers;
 mod spread;
 mod stream;
@@ -15,7 +16,8 @@ use std::net::IpAddr;
 use counters::{Flow, ObservedPackets, PacketCount, PacketCounters, Way};
 use scale::{VirtualDuration, VirtualInstant};
 
-use self::headers::{ACK, Packet, RST, SYN};
+use self::copied::Copied;
+use self::headers::{ACK, Packet, RST, SYN, TCP};
 use self::stream::Stream;
 use self::tally::{Grown, Tally};
 
@@ -25,6 +27,9 @@ const MOST_FLOWS: usize = if cfg!(test) { 1 << 12 } else { 1 << 16 };
 const BETWEEN_SWEEPS: usize = MOST_FLOWS / 16;
 /// How long after its end a flow still has packets.
 const LINGERS: VirtualDuration = VirtualDuration::from_nanos(1_000_000_000);
+/// How long a flow of a protocol that says no end is silent before it counts as ended: as in Linux's tracking of
+/// connections.
+const SILENT: VirtualDuration = VirtualDuration::from_nanos(30_000_000_000);
 /// How many ways are told apart.
 const MOST_WAYS: usize = 1024;
 /// How many flows are told by themselves.
@@ -43,13 +48,20 @@ pub enum Happened {
     EnteredForSeveral,
     /// It left, at the node that it is for.
     Delivered {
-        /// When it had entered, and as which of all that are observed; `None` if another node has forwarded it.
-        entered: Option<(VirtualInstant, u32)>,
+        /// Which of all that are observed it is. Its copies have the same number.
+        number: u32,
+        /// When it had entered; `None` if another node has forwarded it.
+        entered: Option<VirtualInstant>,
         /// Whether a link made it, as a copy of another.
         is_copy: bool,
     },
     /// It came to a link.
-    Fared(Fate),
+    Fared {
+        /// Which of all that are observed it is.
+        number: u32,
+        /// Deeds of the link.
+        fate: Fate,
+    },
 }
 
 /// Deeds of a link to a packet: how often each, to the packet and its copy.
@@ -115,6 +127,7 @@ struct End {
     delay: Option<VirtualDuration>,
     /// The last, in the order of sending, of those that have arrived.
     latest: Option<u32>,
+    copied: Copied,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -218,7 +231,7 @@ impl Packets {
             }
             self.since_sweep = 0;
             let before = self.flows.len();
-            self.flows.retain(|_, state| !state.has_ended(at));
+            self.flows.retain(|key, state| !state.has_ended(key, at));
             self.unlisted += (before - self.flows.len()) as u64;
             if self.flows.len() >= MOST_FLOWS {
                 return false;
@@ -299,9 +312,12 @@ impl State {
     }
 
     /// Whether it ended so long ago that nothing more is to be seen of it.
-    fn has_ended(&self, now: VirtualInstant) -> bool {
-        let mut ends = self.ends.iter();
-        ends.all(|end| end.stream.ended) && now.since(self.seen[1]) > LINGERS
+    fn has_ended(&self, key: &Key, now: VirtualInstant) -> bool {
+        let silence = now.since(self.seen[1]);
+        match key.protocol {
+            TCP => self.ends.iter().all(|end| end.stream.ended) && silence > LINGERS,
+            _ => silence > SILENT,
+        }
     }
 
     /// Whether the packet is the first of another connection between the same ports, which is then followed from its
@@ -329,15 +345,20 @@ impl State {
         let (mut grown, mut answered) = (Grown::default(), Grown::default());
         match happened {
             Happened::Entered | Happened::EnteredForSeveral => sender.sent(other, at, packet, length, &mut grown),
-            Happened::Delivered { entered, is_copy } => {
-                sender.delivered(at, *entered, *is_copy, packet, &mut grown);
+            Happened::Delivered { number, entered, is_copy } => {
+                sender.delivered(at, *entered, (*number, *is_copy), packet, &mut grown);
                 if let Some(sample) = packet.tcp.and_then(|segment| other.stream.acknowledged(&segment, at)) {
                     answered.round_trip = Some(sample.as_nanos());
                     answered.counters.round_trips = 1;
                     answered.counters.round_trip_ns = sample.as_nanos();
                 }
             }
-            Happened::Fared(fate) => fate.count(&mut grown.counters),
+            Happened::Fared { number, fate } => {
+                if fate.copies > 0 {
+                    sender.copied.add(*number);
+                }
+                fate.count(&mut grown.counters);
+            }
         }
         sender.tally.add(&grown);
         other.tally.add(&answered);
@@ -378,21 +399,24 @@ impl End {
         grown.window = self.stream.window(&other.stream, &segment);
     }
 
+    /// A packet arrived, of this number, which its copies have, too; and whether it is one of those.
     fn delivered(
         &mut self,
         at: VirtualInstant,
-        entered: Option<(VirtualInstant, u32)>,
-        is_copy: bool,
+        entered: Option<VirtualInstant>,
+        (number, is_copy): (u32, bool),
         packet: &Packet,
         grown: &mut Grown,
     ) {
         let counters = &mut grown.counters;
         counters.delivered = 1;
+        // A copy may come first, or alone; then it is the packet.
+        let has_come = self.copied.has_come(number, is_copy);
         let came_before = packet.tcp.is_some_and(|segment| self.stream.arrived(&segment, packet.payload));
-        counters.duplicates = u64::from(is_copy || came_before);
-        let Some((entered, number)) = entered else { return };
+        counters.duplicates = u64::from(has_come || came_before);
+        let Some(entered) = entered else { return };
         let is_late = self.latest.is_some_and(|latest| (latest.wrapping_sub(number) as i32) > 0);
-        counters.out_of_order = u64::from(is_late && !is_copy);
+        counters.out_of_order = u64::from(is_late && !has_come);
         if !is_late {
             self.latest = Some(number);
         }

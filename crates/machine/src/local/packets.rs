@@ -83,13 +83,17 @@ fn happened(passage: &Passage, timeline: Timeline) -> Happened {
         Passed::Entered => Happened::Entered,
         Passed::EnteredForSeveral => Happened::EnteredForSeveral,
         Passed::Left => Happened::Delivered {
-            entered: Some((timeline.at(passage.entered), passage.number)),
+            number: passage.number,
+            entered: Some(timeline.at(passage.entered)),
             is_copy: passage.is_copy,
         },
-        Passed::LeftForwarded => Happened::Delivered { entered: None, is_copy: passage.is_copy },
+        Passed::LeftForwarded => {
+            Happened::Delivered { number: passage.number, entered: None, is_copy: passage.is_copy }
+        }
         Passed::Fared => {
             let [lost, queue_drops, red_drops, down_drops, too_long, damaged, copies] = passage.fates;
-            Happened::Fared(Fate { lost, queue_drops, red_drops, down_drops, too_long, damaged, copies })
+            let fate = Fate { lost, queue_drops, red_drops, down_drops, too_long, damaged, copies };
+            Happened::Fared { number: passage.number, fate }
         }
     }
 }

@@ -32,13 +32,21 @@ impl Wire {
     }
 
     fn leaves(&mut self, us: u64, frame: &[u8], entered: u64, number: u32) {
-        let happened = Happened::Delivered { entered: Some((at(entered), number)), is_copy: false };
+        self.arrives(us, frame, entered, (number, false));
+    }
+
+    fn arrives(&mut self, us: u64, frame: &[u8], entered: u64, (number, is_copy): (u32, bool)) {
+        let happened = Happened::Delivered { number, entered: Some(at(entered)), is_copy };
         self.packets.see(at(us), &happened, &frame[..frame.len().min(96)], frame.len() as u64);
     }
 
     fn is_lost(&mut self, us: u64, frame: &[u8]) {
-        let fate = Fate { lost: 1, ..Fate::default() };
-        self.packets.see(at(us), &Happened::Fared(fate), &frame[..frame.len().min(96)], frame.len() as u64);
+        self.fares(us, frame, 0, Fate { lost: 1, ..Fate::default() });
+    }
+
+    fn fares(&mut self, us: u64, frame: &[u8], number: u32, fate: Fate) {
+        let happened = Happened::Fared { number, fate };
+        self.packets.see(at(us), &happened, &frame[..frame.len().min(96)], frame.len() as u64);
     }
 
     fn carries(&mut self, us: u64, frame: &[u8]) {
@@ -123,12 +131,10 @@ fn what_comes_twice_or_too_late_is_told_of_any_protocol() {
     for (place, us) in [(1, 5_000), (0, 5_100), (2, 5_200), (3, 5_300)] {
         wire.leaves(us, &datagram, place as u64, numbers[place]);
     }
-    let copy = Happened::Delivered { entered: Some((at(3), numbers[3])), is_copy: true };
-    wire.packets.see(at(6_000), &copy, &datagram, datagram.len() as u64);
-    let made = Fate { copies: 1, queue_drops: 1, ..Fate::default() };
-    wire.packets.see(at(6_000), &Happened::Fared(made), &datagram, datagram.len() as u64);
+    wire.arrives(6_000, &datagram, 3, (numbers[3], true));
+    wire.fares(6_000, &datagram, 77, Fate { copies: 1, queue_drops: 1, ..Fate::default() });
     // Forwarded by another node: it has come, and nobody knows how long it took.
-    let forwarded = Happened::Delivered { entered: None, is_copy: false };
+    let forwarded = Happened::Delivered { number: 99, entered: None, is_copy: false };
     wire.packets.see(at(6_000), &forwarded, &datagram, datagram.len() as u64);
     let mut arp = datagram.clone();
     arp[13] = 6;
@@ -141,6 +147,51 @@ fn what_comes_twice_or_too_late_is_told_of_any_protocol() {
     assert_eq!((counted.delivered, counted.duplicates, counted.out_of_order), (6, 1, 1));
     assert_eq!((counted.copies, counted.queue_drops, counted.delays, counted.segments), (1, 1, 5, 0));
     assert_eq!((seen.flowless, seen.missed), (PacketCount { packets: 2, bytes: 100 }, 3));
+}
+
+#[test]
+fn a_copy_that_comes_before_its_original_or_without_it_is_no_duplicate() {
+    for protocol in [6, 17] {
+        let mut wire = Wire { packets: packets(), number: 0 };
+        let copied = Fate { copies: 1, ..Fate::default() };
+        let frame = |n: u32| {
+            let mut frame = tcp(CLIENT, SERVER, segment(100 * n, ACK, 0), 100);
+            frame[23] = protocol;
+            frame
+        };
+        let numbers: Vec<u32> = (0..4).map(|n| wire.enters(n.into(), &frame(n))).collect();
+        (0..3).for_each(|n| wire.fares(10, &frame(n), numbers[n as usize], copied));
+        // The first: its copy overtakes it. The second: the other way round. The third: a copy alone, behind the last.
+        let order = [(0, true), (0, false), (1, false), (1, true), (3, false), (2, true)];
+        for (us, (n, is_copy)) in (5_000..).zip(order) {
+            wire.arrives(us, &frame(n), n.into(), (numbers[n as usize], is_copy));
+        }
+        let seen = wire.packets.finish(at(7_000), 0);
+        let counted = &seen.ways.iter().find(|way| way.asks).unwrap().carried.counters;
+        assert_eq!((counted.packets, counted.delivered, counted.copies), (4, 6, 3));
+        assert_eq!((counted.duplicates, counted.out_of_order), (2, 1), "protocol {protocol}");
+    }
+}
+
+#[test]
+fn flows_of_datagrams_make_room_when_they_have_been_silent() {
+    let mut wire = Wire { packets: packets(), number: 0 };
+    let second = 1_000_000;
+    // As many as there is room for, then more within their silence, then as many again behind it.
+    let begin = |wire: &mut Wire, flows: std::ops::Range<usize>, us: u64| {
+        for n in flows {
+            let mut datagram = tcp((3 + (n / 50_000) as u8, (n % 50_000) as u16 + 10_000), SERVER, segment(0, 0, 0), 0);
+            datagram[23] = 17;
+            wire.enters(us, &datagram);
+        }
+    };
+    begin(&mut wire, 0..MOST_FLOWS, 0);
+    begin(&mut wire, MOST_FLOWS..MOST_FLOWS + BETWEEN_SWEEPS, 29 * second);
+    begin(&mut wire, 2 * MOST_FLOWS..3 * MOST_FLOWS, 31 * second);
+    let seen = wire.packets.finish(at(32 * second), 0);
+    let flows = seen.ways.iter().filter(|way| way.asks).map(|way| way.flows).sum::<u64>();
+    assert_eq!((flows, seen.others.packets), (2 * MOST_FLOWS as u64, BETWEEN_SWEEPS as u64));
+    assert_eq!(seen.unlisted, flows - MOST_LISTED as u64);
 }
 
 #[test]
