@@ -109,7 +109,10 @@ fn ranks_of_an_mpi_program_compute_together() {
 #[test]
 fn programs_with_four_workers_are_faster_on_four_cpus() {
     let run = "nodes.server.run=python3 /srv/work.py 1 zstd,mutex-1,mutex-50 1,4";
-    let result = small("speed-up", &[run]);
+    let metric = |name: String| format!("{name}: {{ nodes: server, rows: /out/{name}, start: 1, value: 2, unit: s }}");
+    let names = ["zstd", "mutex-1", "mutex-50"].iter().flat_map(|name| ["1", "4"].map(|n| format!("{name}-{n}")));
+    let metrics = format!("metrics={{ {} }}", names.map(metric).collect::<Vec<_>>().join(", "));
+    let result = small("speed-up", &[run, &metrics]);
     let times = |program: &str| {
         let [(1, alone), (1, four)] = ["1", "4"].map(|workers| seen(&result, &format!("{program}-{workers}"))) else {
             panic!("{:?}", result.metrics);
