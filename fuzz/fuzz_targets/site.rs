@@ -14,8 +14,7 @@ use site::{
 };
 
 fuzz_target!(|bytes: &[u8]| {
-    let mut messages = Vec::new();
-    ciborium::into_writer(&VERSION, &mut messages).expect("it is in memory");
+    let mut messages = format!("diorama-site {VERSION} fuzz\n").into_bytes();
     match bytes.strip_prefix(b"#") {
         Some(text) => {
             for mut value in Deserializer::from_slice(text).into_iter::<Value>().map_while(|value| value.ok()) {
@@ -30,8 +29,8 @@ fuzz_target!(|bytes: &[u8]| {
         }
         None => messages.extend(bytes),
     }
-    drop(serve(&mut Nothing, &messages[..], std::io::sink()).map_err(|e| e.to_string()));
-    if let Ok(mut other) = RemoteSite::new(Cursor::new(messages), std::io::sink()) {
+    drop(serve(&mut Nothing, Cursor::new(messages.clone()), std::io::sink(), "fuzz").map_err(|e| e.to_string()));
+    if let Ok(mut other) = RemoteSite::new(Cursor::new(messages), std::io::sink(), "fuzz") {
         drop(other.apply_limits());
         drop(other.sample());
         drop(other.events().map(|events| events.iter().count()));

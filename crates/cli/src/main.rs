@@ -15,6 +15,7 @@ mod exec;
 mod experiment;
 mod explain;
 mod failure;
+mod harness;
 mod image;
 mod logs;
 mod map;
@@ -25,6 +26,7 @@ mod progress;
 mod ps;
 mod run;
 mod serve;
+mod site;
 mod swap;
 mod sweep;
 mod terminal;
@@ -88,8 +90,10 @@ enum Verb {
     Dilate(dilate::Args),
     /// Measure how accurate and how fast a mechanism is, here and now
     Bench(bench::Args),
-    /// Say what this machine offers and lacks, and what that costs in fidelity
+    /// Say what this machine, or each of a harness, offers and lacks, and what that costs in fidelity
     Doctor(doctor::Args),
+    /// Be one machine's side for a coordinator elsewhere, on standard input and output
+    Site(site::Args),
 }
 
 fn main() -> ExitCode {
@@ -130,6 +134,7 @@ fn main() -> ExitCode {
         Verb::Dilate(args) => dilate::main(args),
         Verb::Bench(args) => bench::main(args),
         Verb::Doctor(args) => doctor::main(args),
+        Verb::Site(args) => site::main(args),
     };
     outcome.unwrap_or_else(failure::Failure::report)
 }

@@ -4,6 +4,7 @@ mod check;
 mod dilate;
 mod docs;
 mod doctor;
+mod harness;
 mod map;
 mod memory;
 mod scripts;

@@ -111,8 +111,11 @@ fn main() {
 /// The site, in a thread that hears of it only through a socket.
 fn remote(mut site: LocalSite) -> Box<dyn Site> {
     let (near, far) = UnixStream::pair().unwrap();
-    std::thread::spawn(move || serve(&mut site, BufReader::new(far.try_clone().unwrap()), BufWriter::new(far)));
-    Box::new(RemoteSite::new(BufReader::new(near.try_clone().unwrap()), BufWriter::new(near)).unwrap())
+    std::thread::spawn(move || {
+        let heard = BufReader::new(far.try_clone().unwrap());
+        serve(&mut site, heard, BufWriter::new(far), "test")
+    });
+    Box::new(RemoteSite::new(BufReader::new(near.try_clone().unwrap()), BufWriter::new(near), "test").unwrap())
 }
 
 fn experiment(dir: &Path, yaml: &str) -> Experiment {

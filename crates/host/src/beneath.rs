@@ -207,6 +207,12 @@ impl Dir {
         Ok(names)
     }
 
+    /// Numbers that no other directory of this machine has: of its file system, and of itself there.
+    pub fn identity(&self) -> io::Result<[u64; 2]> {
+        let stat = rustix::fs::fstat(self)?;
+        Ok([stat.st_dev, stat.st_ino])
+    }
+
     /// When something was last made, moved or removed in it.
     pub fn modified(&self) -> io::Result<SystemTime> {
         let found = fstat(self)?;

@@ -7,11 +7,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 
 use rustix::fs::{Mode, OFlags, openat};
+use rustix::io::fcntl_dupfd_cloexec;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::stdio::{dup2_stdin, dup2_stdout, stderr, stdin, stdout};
 
 /// How many descriptors one message carries at most.
 pub const MOST: usize = 3;
@@ -48,6 +50,16 @@ pub fn limit_of_programs() -> [u64; 2] {
 /// `/dev/null` for reading and writing.
 pub fn null() -> io::Result<OwnedFd> {
     Ok(File::options().read(true).write(true).open("/dev/null")?.into())
+}
+
+/// Standard input and output for one purpose: whatever else in this process, or in its children, reads or prints from
+/// now on gets nothing, or prints to standard error.
+pub fn take_standard_streams() -> io::Result<(File, File)> {
+    // Above those that programs take for standard ones.
+    let (from, to) = (fcntl_dupfd_cloexec(stdin(), 3)?, fcntl_dupfd_cloexec(stdout(), 3)?);
+    dup2_stdin(null()?)?;
+    dup2_stdout(stderr())?;
+    Ok((from.into(), to.into()))
 }
 
 /// A socket pair that keeps messages apart: a record written at one end arrives whole at the other.

@@ -16,6 +16,12 @@ pub fn unix_ns() -> u64 {
     nanoseconds(ClockId::Realtime)
 }
 
+/// The identity of this machine's boot, which no other machine has; `None` if it does not tell.
+pub fn boot() -> Option<String> {
+    let told = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(told.trim().to_owned()).filter(|told| !told.is_empty())
+}
+
 /// CPU time of the calling thread.
 pub fn of_this_thread() -> RealDuration {
     RealDuration::from_nanos(nanoseconds(ClockId::ThreadCPUTime))

@@ -3,6 +3,7 @@
 //!
 //! The only room that knows all mechanisms. It knows plans, and nothing of who drives a run (`crates/run`).
 
+mod about;
 mod claim;
 mod control;
 mod damaged_state;
@@ -27,6 +28,7 @@ mod suspended;
 mod sweep;
 mod visitors;
 
+pub use about::LocalMachine;
 pub use claim::{Wanted, claim_one};
 pub use control::RunRequest;
 pub use damaged_state::set_apart;

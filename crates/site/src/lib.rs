@@ -11,7 +11,13 @@
 mod calls;
 mod conditions;
 mod error;
+mod far_clock;
+mod findings;
+mod hello;
 mod image;
+mod machine;
+#[cfg(test)]
+mod quiet_site;
 mod sample;
 mod setup;
 mod suspended;
@@ -29,7 +35,10 @@ pub use self::calls::{
 };
 pub use self::conditions::{Conditions, DiskConditions, OtherWriteback};
 pub use self::error::{Error, Kind, Result};
+pub use self::far_clock::{Exchange, FarClock, FarTime, Jump};
+pub use self::findings::{Finding, State};
 pub use self::image::{KeptAbout, Origin, SaveImage};
+pub use self::machine::{About, LONGEST_PIECE, Machine, Opening, RemoteMachine, SharedDir, serve_machine};
 pub use self::sample::{
     Closing, Collected, CountedCalls, CountedPackets, CutLog, Injections, Monitored, Recording, Sample, SpeedSeen,
 };

@@ -1,13 +1,14 @@
 //! A site over a byte stream: requests one way, answers and events the other, in CBOR (RFC 8949), one after the other.
 //!
 //! [`serve`] stands where the machine is, [`RemoteSite`] where the run is. Neither knows what carries the bytes. Both
-//! begin with the [version](VERSION) of the interface that they speak, and refuse another one.
+//! begin with a line that says the program's release and the [version](VERSION) of the interface, and refuse another.
 
 use std::io::{Read, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, unbounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 use net::PipeChange;
 use scale::RealInstant;
 use serde::de::DeserializeOwned;
@@ -15,18 +16,25 @@ use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
 use crate::error::{Error, Result};
+use crate::hello::greet;
 use crate::{
     ClockChange, Closing, Collected, Command, CommandId, Conditions, Event, HardwareChange, NodeIndex, ProgramChange,
     Said, Sample, Setup, Site, SpeedSeen, Start, Stop, Suspended, VisitId, Visits, Written, Zero, visits,
 };
 
 /// The version of the interface: raise it with every change of what is asked or answered.
-pub const VERSION: u32 = 12;
+pub const VERSION: u32 = 13;
 /// The longest message that is taken from a site, in bytes: more than the 14 MB that ten thousand nodes tell at once.
 const LONGEST: u64 = 24 << 20;
 /// How often a message is read from at most: up to three times for each of its values, of which a byte may be one that
 /// takes many in memory.
 const MOST_READS: u64 = 4_000_000;
+/// How often a coordinator that has nothing to ask says that it is there.
+const BEAT: Duration = Duration::from_secs(1);
+/// A coordinator that has said nothing for so long is gone: killed, unplugged, or behind a way that is cut.
+const SILENCE: Duration = Duration::from_secs(5);
+/// How many requests wait at most while one is carried out.
+const WAITING: usize = 64;
 
 /// A call of [`Site`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -53,7 +61,7 @@ enum Request {
     Events,
     /// From here on what is told to visitors is sent, too.
     Visits,
-    /// A visitor's word: the only one that has no answer of its own.
+    /// A visitor's word, which has no answer of its own.
     Visit(VisitId, Said),
     BeginCommand(Command),
     NoteProgramsRun,
@@ -64,6 +72,8 @@ enum Request {
     Suspend(Box<Suspended>),
     KeepSpeed(Vec<SpeedSeen>),
     TearDown,
+    /// Nothing: the coordinator is there. Without an answer, as a visitor's word.
+    Alive,
 }
 
 /// A message from a site.
@@ -76,23 +86,37 @@ enum Message {
     Visitor(VisitId, visits::Told),
 }
 
-/// Answers requests with what `site` does, until it has been taken down or the other side has closed the connection.
+/// Answers requests with what `site` does, until it has been taken down. Where the other side closes the connection, or
+/// says nothing for 5 s while nothing is done for it, that is done here.
 ///
 /// # Errors
 ///
-/// If the connection breaks, or the other side speaks another version of the interface.
-pub fn serve(site: &mut dyn Site, mut from: impl Read, to: impl Write + Send + 'static) -> Result<()> {
+/// If the connection breaks, or the other side is of another release.
+pub fn serve(
+    site: &mut dyn Site,
+    mut from: impl Read + Send + 'static,
+    mut to: impl Write + Send + 'static,
+    release: &str,
+) -> Result<()> {
+    greet(&mut from, &mut to, release)?;
+    serve_greeted(site, Bounded::new(from), to)
+}
+
+/// Likewise to one whose release is known.
+pub(crate) fn serve_greeted<R: Read + Send + 'static>(
+    site: &mut dyn Site,
+    from: Bounded<R>,
+    to: impl Write + Send + 'static,
+) -> Result<()> {
     let to = Arc::new(Mutex::new(to));
-    write(&to, &VERSION)?;
-    let other: u32 = ciborium::from_reader(&mut from).map_err(broken)?;
-    must_be_ours(other)?;
+    let requests = requests(from)?;
     let mut said = None;
     loop {
-        let request = match ciborium::from_reader(&mut from) {
-            Ok(request) => request,
+        let request = match requests.recv_timeout(SILENCE) {
+            Ok(Ok(request)) => request,
             // The other side has gone: take down what was made for it.
-            Err(ciborium::de::Error::Io(_)) => return site.tear_down(),
-            Err(e) => return Err(broken(e)),
+            Ok(Err(ciborium::de::Error::Io(_))) | Err(_) => return site.tear_down(),
+            Ok(Err(e)) => return Err(broken(e)),
         };
         let to = &to;
         match request {
@@ -141,8 +165,43 @@ pub fn serve(site: &mut dyn Site, mut from: impl Read, to: impl Write + Send + '
             Request::Suspend(run) => answer(to, site.suspend(&run)),
             Request::KeepSpeed(seen) => answer(to, site.keep_speed(&seen)),
             Request::TearDown => return answer(to, site.tear_down()),
+            Request::Alive => Ok(()),
         }?;
     }
+}
+
+/// A request, or why there is none.
+type Heard = Result<Request, ciborium::de::Error<std::io::Error>>;
+
+/// Requests as they come, until there are no more: heard by a thread of its own, so that who carries them out can wait
+/// for no longer than a while.
+fn requests<R: Read + Send + 'static>(mut from: Bounded<R>) -> Result<Receiver<Heard>> {
+    let (tell, heard) = bounded(WAITING);
+    let hear = move || {
+        loop {
+            let request = from.message();
+            let is_last = request.is_err();
+            if tell.send(request).is_err() || is_last {
+                return;
+            }
+        }
+    };
+    thread::Builder::new().name("requests".into()).spawn(hear).map_err(broken)?;
+    Ok(heard)
+}
+
+/// Says again and again that the coordinator is there, until what is given here is dropped.
+fn beat<W: Write + Send + 'static>(to: Arc<Mutex<W>>) -> Result<Sender<()>> {
+    let (until, dropped) = bounded(0);
+    let beat = move || {
+        while dropped.recv_timeout(BEAT) == Err(RecvTimeoutError::Timeout) {
+            if write(&to, &Request::Alive).is_err() {
+                return;
+            }
+        }
+    };
+    thread::Builder::new().name("beat".into()).spawn(beat).map_err(broken)?;
+    Ok(until)
 }
 
 fn answer<T: Serialize>(to: &Mutex<impl Write>, result: Result<T>) -> Result<()> {
@@ -185,6 +244,8 @@ pub struct RemoteSite<W> {
     answers: Receiver<Result<ByteBuf>>,
     events: Receiver<Event>,
     visitors: Receiver<(VisitId, visits::Told)>,
+    /// The site hears that somebody is there as long as this is.
+    _beats: Sender<()>,
 }
 
 impl<W: Write + Send + 'static> RemoteSite<W> {
@@ -192,18 +253,22 @@ impl<W: Write + Send + 'static> RemoteSite<W> {
     ///
     /// # Errors
     ///
-    /// If nobody is there, or speaks another version of the interface.
-    pub fn new(mut from: impl Read + Send + 'static, to: W) -> Result<RemoteSite<W>> {
+    /// If nobody is there, that is no site, or of another release.
+    pub fn new(mut from: impl Read + Send + 'static, mut to: W, release: &str) -> Result<RemoteSite<W>> {
+        greet(&mut from, &mut to, release)?;
+        RemoteSite::greeted(Bounded::new(from), to)
+    }
+
+    /// Likewise one whose release is known.
+    pub(crate) fn greeted(from: Bounded<impl Read + Send + 'static>, to: W) -> Result<RemoteSite<W>> {
         let to = Arc::new(Mutex::new(to));
-        write(&to, &VERSION)?;
-        let other: u32 = ciborium::from_reader(&mut from).map_err(broken)?;
-        must_be_ours(other)?;
         let (tell_answer, answers) = unbounded();
         let (tell_event, events) = unbounded();
         let (tell_visitor, visitors) = unbounded();
         let hear = move || hear(from, &tell_answer, &tell_event, &tell_visitor);
         thread::Builder::new().name("site".into()).spawn(hear).map_err(broken)?;
-        Ok(RemoteSite { to, answers, events, visitors })
+        let _beats = beat(Arc::clone(&to))?;
+        Ok(RemoteSite { to, answers, events, visitors, _beats })
     }
 
     fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> Result<T> {
@@ -215,7 +280,8 @@ impl<W: Write + Send + 'static> RemoteSite<W> {
 
 /// A stream of which each message has so many bytes and values at most: another machine's word is not taken for how
 /// much memory what it tells is worth.
-struct Bounded<R> {
+#[derive(Debug)]
+pub(crate) struct Bounded<R> {
     from: R,
     most: u64,
     left: u64,
@@ -224,12 +290,12 @@ struct Bounded<R> {
 }
 
 impl<R: Read> Bounded<R> {
-    fn new(from: R) -> Bounded<R> {
+    pub(crate) fn new(from: R) -> Bounded<R> {
         Bounded { from, most: LONGEST, left: 0, reads: 0 }
     }
 
     /// The next message.
-    fn message<T: DeserializeOwned>(&mut self) -> Result<T, ciborium::de::Error<std::io::Error>> {
+    pub(crate) fn message<T: DeserializeOwned>(&mut self) -> Result<T, ciborium::de::Error<std::io::Error>> {
         (self.left, self.reads) = (self.most, 0);
         ciborium::from_reader(self)
     }
@@ -253,12 +319,11 @@ impl<R: Read> Read for &mut Bounded<R> {
 
 /// Sorts what a site tells into answers, events and words to visitors, until the connection ends.
 fn hear(
-    from: impl Read,
+    mut from: Bounded<impl Read>,
     answers: &Sender<Result<ByteBuf>>,
     events: &Sender<Event>,
     visitors: &Sender<(VisitId, visits::Told)>,
 ) {
-    let mut from = Bounded::new(from);
     loop {
         let heard = match from.message() {
             Ok(Message::Answer(answer)) => answers.send(answer).is_ok(),
@@ -275,18 +340,8 @@ fn hear(
     }
 }
 
-fn broken(e: impl std::fmt::Display) -> Error {
+pub(crate) fn broken(e: impl std::fmt::Display) -> Error {
     Error::lost(format_args!("the connection to a machine of the run broke: {e}"))
-}
-
-fn must_be_ours(version: u32) -> Result<()> {
-    match version == VERSION {
-        true => Ok(()),
-        false => Err(Error::machine(
-            format_args!("a machine of the run speaks version {version} of the interface, and this one {VERSION}"),
-            "install one version of Diorama on all machines",
-        )),
-    }
 }
 
 impl<W: Write + Send + 'static> Site for RemoteSite<W> {
@@ -415,23 +470,29 @@ impl<W: Write + Send + 'static> Site for RemoteSite<W> {
 #[cfg(test)]
 mod tests {
     use std::io::Cursor;
+    use std::os::unix::net::UnixStream;
+    use std::sync::atomic::Ordering;
+    use std::time::Instant;
 
     use super::*;
+    use crate::quiet_site::QuietSite;
+
+    /// The first line of a site of this release.
+    fn hello() -> Vec<u8> {
+        format!("diorama-site {VERSION} test\n").into_bytes()
+    }
 
     #[test]
     fn another_version_is_refused_by_name() {
-        let mut theirs = Vec::new();
-        ciborium::into_writer(&(VERSION + 1), &mut theirs).unwrap();
-        let refused = RemoteSite::new(Cursor::new(theirs), Vec::new()).unwrap_err();
+        let theirs = format!("diorama-site {} test\n", VERSION + 1);
+        let refused = RemoteSite::new(Cursor::new(theirs), Vec::new(), "test").unwrap_err();
         assert_eq!(refused.code(), 3);
         assert!(refused.to_string().contains(&format!("version {} of the interface", VERSION + 1)), "{refused}");
     }
 
     #[test]
     fn a_site_that_has_gone_is_told_as_an_event_and_to_who_asks() {
-        let mut theirs = Vec::new();
-        ciborium::into_writer(&VERSION, &mut theirs).unwrap();
-        let mut site = RemoteSite::new(Cursor::new(theirs), Vec::new()).unwrap();
+        let mut site = RemoteSite::new(Cursor::new(hello()), Vec::new(), "test").unwrap();
         assert_eq!(site.now().unwrap_err().code(), 1);
         assert!(matches!(site.events.recv().unwrap(), Event::Lost(_)));
     }
@@ -469,13 +530,12 @@ mod tests {
         const MOST_KIB: u64 = 64 << 10;
         // A site that answers with so many bytes, the first of which are these.
         let answering = |length: u32, first: &[u8], then: u8| {
-            let mut begins = Vec::new();
-            ciborium::into_writer(&VERSION, &mut begins).unwrap();
+            let mut begins = hello();
             begins.extend(b"\xa1\x66Answer\xa1\x62Ok\x5a");
             begins.extend(length.to_be_bytes());
             begins.extend(first);
             let rest = std::io::repeat(then).take(u64::from(length) - first.len() as u64);
-            RemoteSite::new(Cursor::new(begins).chain(rest), Vec::new()).unwrap()
+            RemoteSite::new(Cursor::new(begins).chain(rest), Vec::new(), "test").unwrap()
         };
         let list = |length: u32| [&b"\x9a"[..], &length.to_be_bytes()].concat();
         let refused = |e: Error, part: &str| assert!(e.to_string().contains(part), "{e}");
@@ -526,23 +586,67 @@ mod tests {
 
     #[test]
     fn events_come_between_answers() {
-        let mut theirs = Vec::new();
-        ciborium::into_writer(&VERSION, &mut theirs).unwrap();
+        let mut theirs = hello();
         let instant = RealInstant::from_nanos(7);
         let answer = encoded(&instant);
         let event = Event::CommandEnded(3, Err(Error::input("no")));
         for told in [Message::Event(event.clone()), Message::Answer(answer), Message::Answer(Err(Error::failed("x")))] {
             ciborium::into_writer(&told, &mut theirs).unwrap();
         }
-        let mut site = RemoteSite::new(Cursor::new(theirs), Vec::new()).unwrap();
+        let mut site = RemoteSite::new(Cursor::new(theirs), Vec::new(), "test").unwrap();
         assert_eq!(site.now(), Ok(instant));
         assert_eq!(site.now(), Err(Error::failed("x")));
         assert_eq!(site.events.recv(), Ok(event));
     }
+
+    /// A stream of which one end is served, and how that ended, after how long.
+    fn served(site: &QuietSite) -> (UnixStream, thread::JoinHandle<(Result<()>, Duration)>) {
+        let (near, far) = UnixStream::pair().unwrap();
+        let mut site = site.clone();
+        let begun = Instant::now();
+        let serve = move || (serve(&mut site, far.try_clone().unwrap(), far, "test"), begun.elapsed());
+        (near, thread::spawn(serve))
+    }
+
+    #[test]
+    fn a_coordinator_that_is_there_is_waited_for_and_one_that_has_gone_is_not() {
+        let site = QuietSite::default();
+        let (near, served) = served(&site);
+        let mut remote = RemoteSite::new(near.try_clone().unwrap(), near, "test").unwrap();
+        let before = remote.now().unwrap();
+        thread::sleep(SILENCE + 2 * BEAT);
+        assert!(remote.now().unwrap().since(before) > SILENCE.into());
+        assert!(!site.torn_down.load(Ordering::SeqCst));
+        remote.tear_down().unwrap();
+        assert_eq!(served.join().unwrap().0, Ok(()));
+        assert!(remote.now().is_err() && site.torn_down.load(Ordering::SeqCst));
+    }
+
+    #[test]
+    fn a_coordinator_that_says_nothing_is_gone() {
+        let site = QuietSite::default();
+        let (mut near, served) = served(&site);
+        near.write_all(&hello()).unwrap();
+        let (ended, after) = served.join().unwrap();
+        assert_eq!((ended, site.torn_down.load(Ordering::SeqCst)), (Ok(()), true));
+        assert!(after >= SILENCE && after < SILENCE * 2, "{after:?}");
+    }
+
+    #[test]
+    fn a_stream_that_ends_takes_the_run_down() {
+        let site = QuietSite::default();
+        let (near, served) = served(&site);
+        let remote = RemoteSite::new(near.try_clone().unwrap(), near.try_clone().unwrap(), "test").unwrap();
+        near.shutdown(std::net::Shutdown::Both).unwrap();
+        let (ended, after) = served.join().unwrap();
+        assert_eq!((ended, site.torn_down.load(Ordering::SeqCst)), (Ok(()), true));
+        assert!(after < SILENCE, "{after:?}");
+        assert!(matches!(remote.events.recv().unwrap(), Event::Lost(_)));
+    }
+
     #[test]
     fn words_of_visits_come_between_answers_and_go_without_one() {
-        let mut theirs = Vec::new();
-        ciborium::into_writer(&VERSION, &mut theirs).unwrap();
+        let mut theirs = hello();
         let output = visits::Told::Output(record::LogStream::Stderr, vec![0xff, 0]);
         let instant = RealInstant::from_nanos(7);
         let answers = [encoded(&()), encoded(&instant)].map(Message::Answer);
@@ -550,7 +654,7 @@ mod tests {
         for told in [begun, Message::Visitor(5, output.clone()), now] {
             ciborium::into_writer(&told, &mut theirs).unwrap();
         }
-        let mut site = RemoteSite::new(Cursor::new(theirs), Vec::new()).unwrap();
+        let mut site = RemoteSite::new(Cursor::new(theirs), Vec::new(), "test").unwrap();
         let Visits { said, told } = site.visits().unwrap();
         said.send((5, Said::Gone)).unwrap();
         assert_eq!(site.now(), Ok(instant));

@@ -22,6 +22,7 @@ const PAGES: &[(&str, &str)] = pages![
     "disk-models.md",
     "bench.md",
     "bench-trust.md",
+    "harness.md",
 ];
 
 /// A piece of a page.
