@@ -27,6 +27,18 @@ pub fn machines(file: Option<&Path>) -> Result<Vec<Way>, Failure> {
     Ok(harness.places.into_iter().filter_map(way).collect())
 }
 
+/// The one machine of a harness file.
+pub fn only_machine(file: &Path) -> Result<Way, Failure> {
+    match <[Way; 1]>::try_from(machines(Some(file))?) {
+        Ok([way]) => Ok(way),
+        Err(several) => Err(Failure::input(format!(
+            "{}: a run takes place on one machine yet, and here are {}: leave one",
+            file.display(),
+            several.len()
+        ))),
+    }
+}
+
 /// The user's configuration directory.
 fn configuration() -> Result<PathBuf, Failure> {
     let directory = |variable, below: &str| {

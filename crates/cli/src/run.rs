@@ -6,7 +6,7 @@ mod requirements;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use engine::{Experiment, Outcome, Request, Suspension, Wanted};
+use engine::{CoreLocks, Experiment, Outcome, Request, Suspension, Wanted};
 use record::{MetricRecord, Status, Variant, Verdict};
 use report::{Bound, Requirement, significant};
 
@@ -14,6 +14,7 @@ use self::confirm::Confirmation;
 use self::requirements::Requirements;
 use crate::experiment::{CoreArgs, HardwareArgs, TdfArg, VariantArg, open, parse_override};
 use crate::failure::Failure;
+use crate::harness;
 use crate::progress::Progress;
 use crate::swap::put_aside;
 use crate::terminal;
@@ -71,6 +72,9 @@ pub struct Args {
     /// Where other runs have the cores, wait until they have ended, and say which they are
     #[arg(long)]
     wait: bool,
+    /// Have the run's site where the one machine of this harness file is: a process of its own, on this machine yet
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["wait", "confirm"])]
+    harness: Option<PathBuf>,
 }
 
 /// Words of `diorama run` that are kept to be carried out later.
@@ -88,7 +92,12 @@ pub fn check_later(words: &[String]) -> Result<Experiment, Failure> {
     let parsed =
         <Later as clap::Parser>::try_parse_from(std::iter::once("diorama run").chain(words.iter().map(|w| &**w)));
     let args = parsed.map_err(|e| Failure::input(e.render().to_string().trim_end()))?.args;
-    let refused = [(args.out.is_some(), "--out"), (args.keep, "--keep"), (args.repeat > 1, "--repeat")];
+    let refused = [
+        (args.out.is_some(), "--out"),
+        (args.keep, "--keep"),
+        (args.repeat > 1, "--repeat"),
+        (args.harness.is_some(), "--harness"),
+    ];
     if let Some((_, option)) = refused.into_iter().find(|(given, _)| *given) {
         return Err(Failure::input(format!(
             "{option} cannot be given here: where results go, how often a run is made and \
@@ -114,6 +123,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let interrupts = terminal::interrupts()?;
     engine::setting_up(|| ());
     engine::sweep();
+    let way = args.harness.as_deref().map(harness::only_machine).transpose()?;
     let experiment = open(args.hardware.describes(&args.experiment, &args.set, args.cores))?;
     let variant: Variant = args.variant.into();
     let mut wanted = Wanted { experiment: &experiment, variant, tdf: None, cores: args.cores.into() };
@@ -132,7 +142,11 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     // For all repetitions, so that nothing comes between.
     let mut waiting = |who: &str| engine::warn(format_args!("waiting: {who}"));
     let waits: Option<&mut dyn FnMut(&str)> = if args.wait { Some(&mut waiting) } else { None };
-    let (plan, cores) = wanted.claim(plan, &interrupts, waits)?;
+    let (plan, cores) = match &way {
+        // The site claims the plan's cores itself.
+        Some(_) => (plan, CoreLocks::claim(&[])?),
+        None => wanted.claim(plan, &interrupts, waits)?,
+    };
     for warning in &plan.warnings {
         engine::warn(warning);
     }
@@ -158,7 +172,11 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
             earlier: None,
             keep: args.keep,
         };
-        let outcome = engine::run(request, &interrupts, &mut |notice| progress.show(notice));
+        let mut tell = |notice: &engine::Notice| progress.show(notice);
+        let outcome = match &way {
+            Some(way) => engine::run_at(way, env!("DIORAMA_VERSION"), request, &interrupts, &mut tell),
+            None => engine::run(request, &interrupts, &mut tell),
+        };
         progress.finish();
         let outcome = requirements.attempted(outcome)?;
         failed |= report(&outcome)? != ExitCode::SUCCESS;

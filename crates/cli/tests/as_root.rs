@@ -7,6 +7,7 @@ mod compose;
 mod cpus;
 mod disks;
 mod experiments;
+mod far_runs;
 mod faults;
 mod guests;
 mod image;

@@ -29,4 +29,4 @@ pub use plan::{self, Facts, PLANNED_USABLE, Plan, SMALLEST_SHARE};
 pub use run::{Error as RunError, Notice, Outcome, Suspension, Tick, accuracy, confirm};
 pub use scale::Tdf;
 pub use site::{self, CoreChoice, Error, Kind, Recording, Result};
-pub use start::{Request, claim_directory, run, run_through, seconds};
+pub use start::{Request, claim_directory, run, run_at, run_through, seconds};

@@ -1,5 +1,6 @@
 //! A run on this machine: its registration, its directory, its site, and what is left when it is over.
 
+use std::any::Any;
 use std::path::{Path, PathBuf};
 
 use crossbeam_channel::{Receiver, unbounded};
@@ -13,7 +14,9 @@ use plan::Plan;
 use record::{Accuracy, RunDir, RunResult, Variant};
 use run::confirm::Seconds;
 use run::{Answer, Asked, Desk, Notice, Outcome, Reception, Suspension, Wish};
-use site::{CoreChoice, Error, Result, Site, Suspended};
+use site::{CoreChoice, Error, Opening, Result, SharedDir, Site, Suspended};
+
+use crate::far::{Far, Way};
 
 /// A run that is to be made, and where its results go.
 pub struct Request<'a> {
@@ -67,12 +70,51 @@ pub fn run_through(
     tell: &mut dyn FnMut(&Notice),
     reach: impl FnOnce(LocalSite) -> Box<dyn Site>,
 ) -> Result<Outcome> {
+    on_site(request, interrupts, tell, true, |place| Ok((reach(LocalSite::new(place)), Box::new(()))))
+}
+
+/// Runs an experiment as [`run()`] does, where the site is at the other end of the stream that a command gives. That is
+/// this machine, too: see [`Far::must_be_here`].
+///
+/// # Errors
+///
+/// As of [`run()`], and if the site cannot be reached, or is elsewhere.
+pub fn run_at(
+    way: &Way,
+    release: &str,
+    request: Request,
+    interrupts: &Receiver<i32>,
+    tell: &mut dyn FnMut(&Notice),
+) -> Result<Outcome> {
+    let mut far = Far::reach(way, release)?;
+    far.must_be_here()?;
+    let cores = request.plan.cores.clone();
+    // The nodes' cores are not for this process: its site's keeps off them itself.
+    let own = host::cores::restrict(cores.engine());
+    own.map_err(|e| Error::failed(format_args!("{}: {e}", host::cores::named(cores.engine()))))?;
+    on_site(request, interrupts, tell, false, |place| {
+        let (folder, results) = (SharedDir::of(&place.folder)?, SharedDir::of(place.results.path())?);
+        let (site, far) = far.open(Opening { cores: cores.all(), folder, results })?;
+        Ok((site, Box::new((far, place.registration))))
+    })
+}
+
+/// Whatever a run's site needs, until it has been taken down.
+type Held = Box<dyn Any>;
+
+fn on_site(
+    request: Request,
+    interrupts: &Receiver<i32>,
+    tell: &mut dyn FnMut(&Notice),
+    may_be_suspended: bool,
+    reach: impl FnOnce(Place) -> Result<(Box<dyn Site>, Held)>,
+) -> Result<Outcome> {
     let Request { experiment, plan, cores, out, seed, accuracy, keep, choice, earlier } = request;
     let (earlier, files) = earlier.unzip();
     let registration = Registration::with(cores, files.clone())?;
     let (dir, live) = place(&registration, experiment, &plan, out.as_deref())?;
     let nodes = experiment.nodes.iter().map(|node| node.name.clone()).collect();
-    let mut desk = desk(&registration, earlier.as_ref(), live, nodes)?;
+    let mut desk = desk(&registration, earlier.as_ref(), live, nodes, may_be_suspended)?;
     let unmeasured = run::unmeasured(experiment, &plan);
     let place = Place { registration, folder: experiment.dir.clone(), results: dir.clone() };
     let (last, none) = (dir.clone(), unmeasured.clone());
@@ -91,11 +133,17 @@ pub fn run_through(
         }
         tell(notice);
     };
-    let mut site = reach(LocalSite::new(place));
     let request = run::Request { experiment, plan, seed, accuracy, keep, choice, earlier };
-    let outcome = run::conduct(&mut *site, request, &dir, &mut desk, interrupts, &mut tell).map_err(Error::from);
-    // Also if the run has failed, whose reason is then the one that counts.
-    let torn_down = site.tear_down();
+    let (outcome, torn_down) = match reach(place) {
+        Ok((mut site, held)) => {
+            let outcome = run::conduct(&mut *site, request, &dir, &mut desk, interrupts, &mut tell);
+            // Also if the run has failed, whose reason is then the one that counts.
+            let torn_down = site.tear_down();
+            drop((site, held));
+            (outcome.map_err(Error::from), torn_down)
+        }
+        Err(e) => (Err(e), Ok(())),
+    };
     let suspended = desk.settle(torn_down.as_ref().err());
     let outcome = outcome.and_then(|outcome| torn_down.map(|()| Outcome { suspended: suspended.clone(), ..outcome }));
     settle_files(files, outcome.is_ok(), suspended.as_ref())?;
@@ -149,12 +197,22 @@ fn place(
 }
 
 /// The desk of a run, at which `diorama event`, `swap out`, `exec` and `image save` ask.
-fn desk(registration: &Registration, earlier: Option<&Suspended>, live: LiveRun, nodes: Vec<String>) -> Result<Desk> {
+fn desk(
+    registration: &Registration,
+    earlier: Option<&Suspended>,
+    live: LiveRun,
+    nodes: Vec<String>,
+    may_be_suspended: bool,
+) -> Result<Desk> {
     let (tell, asked) = unbounded();
     let pass_on = move |request: machine::Request<RunRequest>| {
         let wish = match &request.what {
             RunRequest::Event(event) => Wish::Event(event.clone()),
-            RunRequest::SwapOut => Wish::Suspend,
+            RunRequest::SwapOut if may_be_suspended => Wish::Suspend,
+            RunRequest::SwapOut => {
+                let what = "a run over a harness cannot be suspended yet: its files belong to the site";
+                return request.answer(Err(Error::failed(what)));
+            }
         };
         let answer = Box::new(move |outcome: Result<Answer>| match outcome {
             Ok(Answer::Happened(at)) => request.answer(Ok(at)),
