@@ -17,7 +17,7 @@
  *     program, points the instruction pointer there and detaches. The bootstrap gets a memfd from the injector, maps
  *     the image from it and goes on to `dilation_init`.
  *
- *  3. Its vDSO is ours (vdso.c): dilation_init replaces AT_SYSINFO_EHDR in the auxiliary vector. Our functions
+ *  3. Its vDSO is ours (vdso.c): AT_SYSINFO_EHDR is replaced wherever the program finds it (auxv.c). Our functions
  *     call the kernel's vDSO and scale what it says. So a clock costs a few ns more and no trap.
  *
  *  4. A SIGSYS handler (trap.c), which does the trapped calls in the thread that made them: it turns virtual
@@ -264,6 +264,10 @@ static inline long as_is(const struct call *c)
 #define CALL(number, handler, ...) long handler(struct call *c);
 #include "calls.h"
 #undef CALL
+/* auxv.c: an auxiliary vector of so many bytes becomes what a program is shown of it. */
+#define AT_NULL 0
+#define PR_GET_AUXV 0x41555856
+void show_vector(u64 *vector, u64 bytes);
 /* packets.c */
 long call_timestamp_option(struct call *c);
 void show_messages(u64 messages, long n);

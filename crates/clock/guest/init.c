@@ -1,14 +1,9 @@
 /* From the bootstrap to the program's first instruction. */
 #include "cpus.h"
 
-#define AT_NULL 0
 #define AT_BASE 7
-#define AT_SYSINFO_EHDR 33
 #define AT_EXECFN 31
-#define AT_MINSIGSTKSZ 51
 #define AT_HWCAP2 26
-/* More than the handler of a trapped call uses. */
-#define HANDLER_STACK 1024
 #define SA_SIGINFO 4ull
 #define SA_RESTORER 0x04000000ull
 #define SA_ONSTACK 0x08000000ull
@@ -82,18 +77,15 @@ __attribute__((used, visibility("hidden"))) void dilation_init(u64 *stack, i32 m
 	u64 *p = stack + 1 + stack[0] + 1;
 	while (*p)
 		p++;
-	for (p++; *p != AT_NULL; p += 2)
-		if (*p == AT_SYSINFO_EHDR)
-			p[1] = DIORAMA_IMAGE;
-		else if (*p == AT_MINSIGSTKSZ)
-			/* Natively a handler's frame. Here a trapped call may lie above it, and another below. */
-			p[1] = 3 * p[1] + 2 * HANDLER_STACK;
-		else if (*p == AT_HWCAP2)
+	for (p++; *p != AT_NULL; p += 2) {
+		show_vector(p, 2 * sizeof *p);
+		if (*p == AT_HWCAP2)
 			STATE->has_fsgsbase = p[1] >> 1 & 1;
 		else if (*p == AT_BASE)
 			STATE->has_libc = p[1] != 0;
 		else if (*p == AT_EXECFN)
 			find_machine((const char *)p[1]);
+	}
 
 	struct kernel_sigaction action = {
 		.handler = (u64)on_sigsys,

@@ -2,7 +2,7 @@
  * /proc/uptime and /proc/PID/stat (and that of a thread), in virtual time: whoever opens one gets a copy of its text,
  * made at that moment, in which the times are translated. So the age of a process is the same whether it is computed
  * from /proc or from the process's own clock. And where a program sees other CPUs than the host's, the same of what
- * /proc/PID/stat and /proc/PID/status tell of these.
+ * /proc/PID/stat and /proc/PID/status tell of these. And /proc/PID/auxv, as auxv.c has it.
  *
  * The file systems of a node could be bound over these two, but not without root, and something would have to answer
  * for as long as the node lives. This costs an open for reading some µs and nothing else. What is read again from the
@@ -24,7 +24,7 @@ static const char *past(const char *text, const char *word)
 	return text;
 }
 
-enum file { OTHER, UPTIME, STAT, STATUS };
+enum file { OTHER, UPTIME, STAT, STATUS, AUXV };
 
 /* The file that a path may lead to, by its last part. */
 static enum file name(const char *path)
@@ -37,6 +37,8 @@ static enum file name(const char *path)
 		return UPTIME;
 	if (STATE->given.cpus && (rest = past(last, "status")) && !*rest)
 		return STATUS;
+	if ((rest = past(last, "auxv")) && !*rest)
+		return AUXV;
 	return (rest = past(last, "stat")) && !*rest ? STAT : OTHER;
 }
 
@@ -193,6 +195,13 @@ static void status(const char *from, const char *end, struct text *to)
 	}
 }
 
+static void vector(char *from, long len, struct text *to)
+{
+	show_vector((u64 *)from, (u64)len);
+	while (len--)
+		put(to, *from++);
+}
+
 static bool contains(const char *from, const char *end, char byte)
 {
 	while (from < end && *from != byte)
@@ -211,14 +220,16 @@ static long translated(long fd, enum file file, bool cloexec)
 	long result = fd, len = syscall(__NR_pread64, fd, from, ROOM - 1, 0);
 	/* /proc/stat has no name in brackets, and its date of the boot is true as it is. */
 	bool known = len > 0 && (file != STAT || contains(from, from + len, ')'));
-	const char *called = file == STAT ? "stat" : file == STATUS ? "status" : "uptime";
-	long made = known ? syscall(__NR_memfd_create, called, 1 /* CLOEXEC */) : -1;
+	static const char called[][8] = { [UPTIME] = "uptime", [STAT] = "stat", [STATUS] = "status", [AUXV] = "auxv" };
+	long made = known ? syscall(__NR_memfd_create, called[file], 1 /* CLOEXEC */) : -1;
 	if (made >= 0) {
 		from[len] = 0;
 		if (file == STAT)
 			stat(from, from + len, &to);
 		else if (file == STATUS)
 			status(from, from + len, &to);
+		else if (file == AUXV)
+			vector(from, len, &to);
 		else
 			uptime(from, &to);
 		len = to.at - (from + ROOM);

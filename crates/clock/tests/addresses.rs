@@ -55,3 +55,28 @@ fn programs_of_every_layout_are_dilated() {
         check(&dilation, &format!("{kind}, little memory"), &["bash", "-c", limited, program]);
     }
 }
+
+/// A program that finds the kernel's vDSO reads the host's clock by it, and no call traps.
+#[test]
+fn every_way_to_the_auxiliary_vector_leads_to_the_same_vdso() {
+    for flags in [&[][..], &["-static"]] {
+        let program = compile("auxv", flags);
+        for (how, ran) in [("natively", native([&program])), ("dilated", Dilation::new("10").run([&program]))] {
+            assert!(ran.status.success(), "{how}: {ran:?}");
+            let rows: Vec<Vec<&str>> = ran.stdout.lines().map(|line| line.split(' ').collect()).collect();
+            let row = |way: &str| rows.iter().find(|row| row[0] == way);
+            let libc = row("libc").unwrap();
+            assert!(libc[1] != "0", "{how}: {libc:?}");
+            for way in ["file", "thread"] {
+                assert_eq!(row(way).unwrap()[1..3], libc[1..], "{how}: {way}");
+            }
+            let Some(prctl) = row("prctl") else { continue };
+            assert_eq!(prctl[1..3], libc[1..], "{how}");
+            assert_eq!(
+                (row("short").unwrap()[1..].to_vec(), row("nowhere").unwrap()[1]),
+                (vec!["1", "0"], "-1"),
+                "{how}"
+            );
+        }
+    }
+}

@@ -331,10 +331,10 @@ static void of_netlink(u32 nr)
 	done(here);
 }
 
-/* prctl and seccomp where they set a filter, or the strict mode. */
+/* prctl and seccomp where they set a filter, or the strict mode, or ask for the auxiliary vector (auxv.c). */
 static void filtering(u32 nr)
 {
-	static const u32 by_prctl[] = { 22 /* PR_SET_SECCOMP */ };
+	static const u32 by_prctl[] = { 22 /* PR_SET_SECCOMP */, 0x41555856 /* PR_GET_AUXV */ };
 	static const u32 by_seccomp[] = { SECCOMP_SET_MODE_STRICT, SECCOMP_SET_MODE_FILTER };
 	u32 here = on(nr);
 	if (nr == __NR_prctl) {
@@ -344,7 +344,7 @@ static void filtering(u32 nr)
 		load(LOW(1));
 		skip_if(0 /* off */, 1);
 		answer(ERRNO(EINVAL));
-		if_one_of(0, by_prctl, 1);
+		if_one_of(0, by_prctl, 2);
 	} else {
 		if_one_of(0, by_seccomp, 2);
 	}
