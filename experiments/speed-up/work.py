@@ -34,7 +34,6 @@ http {{
 
 
 def run(*command, **more):
-    # The JVM and Go take the CPUs that the node has, if nobody tells them otherwise.
     subprocess.run([str(word) for word in command], check=True, stdout=subprocess.DEVNULL, cwd=WORK, **more)
 
 

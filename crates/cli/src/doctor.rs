@@ -8,8 +8,7 @@ use engine::far::{self, Between, Found, Seen};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
-use crate::harness;
-use crate::terminal;
+use crate::{columns, harness, terminal};
 
 /// Arguments of `diorama doctor`.
 #[derive(clap::Args, Debug)]
@@ -29,12 +28,12 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
         let findings = findings();
         let text = if args.json { pretty(&json!(findings))? } else { table(&findings) };
         terminal::print(text)?;
-        return Ok(code(findings.iter().all(|f| f.state != State::Lacking)));
+        return Ok(code(is_possible(&findings)));
     };
     let seen = far::look(&harness::machines(file.as_deref())?, env!("DIORAMA_VERSION"));
-    let text = if args.json { pretty(&seen.iter().map(as_json).collect())? } else { columns(&seen) };
+    let text = if args.json { pretty(&seen.iter().map(as_json).collect())? } else { tables(&seen) };
     terminal::print(text)?;
-    Ok(code(seen.iter().all(is_possible)))
+    Ok(code(seen.iter().all(is_possible_at)))
 }
 
 fn code(possible: bool) -> ExitCode {
@@ -65,12 +64,16 @@ fn table(findings: &[Finding]) -> String {
     findings.iter().map(line).chain([summary]).collect()
 }
 
-fn is_possible(seen: &Seen) -> bool {
-    seen.found.as_ref().is_ok_and(|found| found.findings.iter().all(|f| f.state != State::Lacking))
+fn is_possible(findings: &[Finding]) -> bool {
+    findings.iter().all(|f| f.state != State::Lacking)
+}
+
+fn is_possible_at(seen: &Seen) -> bool {
+    seen.found.as_ref().is_ok_and(|found| is_possible(&found.findings))
 }
 
 /// A row for each subject, a column for each machine; then a sentence on each finding that costs something.
-fn columns(seen: &[Seen]) -> String {
+fn tables(seen: &[Seen]) -> String {
     let mut subjects: Vec<(&str, usize)> = Vec::new();
     let reached = || seen.iter().filter_map(|seen| Some((&seen.name, seen.found.as_ref().ok()?)));
     for (_, found) in reached() {
@@ -95,15 +98,7 @@ fn columns(seen: &[Seen]) -> String {
         };
         rows.push(std::iter::once(key.0.to_owned()).chain(seen.iter().map(cell)).collect());
     }
-    let widths: Vec<usize> =
-        (0..=seen.len()).map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)).collect();
-    let mut text = String::new();
-    for row in &rows {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
-        text += cells.collect::<Vec<_>>().join("  ").trim_end();
-        text.push('\n');
-    }
-    text.push('\n');
+    let mut text = columns::table(rows.iter()) + "\n";
     for Seen { name, found } in seen {
         if let Err(e) = found {
             text += &format!("{name}: {e}\n");
@@ -122,7 +117,7 @@ fn columns(seen: &[Seen]) -> String {
         }
         said.iter().for_each(|(line, names)| text += &format!("{}: {line}\n", names.join(", ")));
     }
-    let possible = seen.iter().filter(|seen| is_possible(seen)).count();
+    let possible = seen.iter().filter(|seen| is_possible_at(seen)).count();
     text + &format!("{possible} of {} machines can run experiments.\n", seen.len())
 }
 

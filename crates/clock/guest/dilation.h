@@ -264,7 +264,7 @@ static inline long as_is(const struct call *c)
 #define CALL(number, handler, ...) long handler(struct call *c);
 #include "calls.h"
 #undef CALL
-/* auxv.c: an auxiliary vector of so many bytes becomes what a program is shown of it. */
+/* auxv.c: an auxiliary vector of so many bytes, or up to its end, becomes what a program is shown of it. */
 #define AT_NULL 0
 #define PR_GET_AUXV 0x41555856
 void show_vector(u64 *vector, u64 bytes);

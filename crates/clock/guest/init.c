@@ -77,15 +77,14 @@ __attribute__((used, visibility("hidden"))) void dilation_init(u64 *stack, i32 m
 	u64 *p = stack + 1 + stack[0] + 1;
 	while (*p)
 		p++;
-	for (p++; *p != AT_NULL; p += 2) {
-		show_vector(p, 2 * sizeof *p);
+	show_vector(++p, ~0ull);
+	for (; *p != AT_NULL; p += 2)
 		if (*p == AT_HWCAP2)
 			STATE->has_fsgsbase = p[1] >> 1 & 1;
 		else if (*p == AT_BASE)
 			STATE->has_libc = p[1] != 0;
 		else if (*p == AT_EXECFN)
 			find_machine((const char *)p[1]);
-	}
 
 	struct kernel_sigaction action = {
 		.handler = (u64)on_sigsys,

@@ -14,7 +14,7 @@ struct wait {
 	bool timed, masked;
 	u64 given; /* the time-out as given, virtual ns */
 	u64 lead; /* of a look: for how long it waits, real ns; 0 at first, and for the last look */
-	bool looked; /* it has waited */
+	bool looked; /* the first look is over, which does not wait */
 	struct deadline end;
 	u64 mask;
 };

@@ -37,8 +37,19 @@ pub fn dilate_exec_file() -> Result<OwnedFd, Error> {
 ///
 /// Do not use `output` or `wait` of the result but [`wait`]; see there.
 pub fn launch<S: AsRef<OsStr>>(exec: BorrowedFd, admitted: OwnedFd, command: impl IntoIterator<Item = S>) -> Command {
+    launch_by(exec, admitted, &[], command)
+}
+
+/// [`launch()`] with further options of [`DILATE_EXEC`].
+pub fn launch_by<S: AsRef<OsStr>>(
+    exec: BorrowedFd,
+    admitted: OwnedFd,
+    options: &[&str],
+    command: impl IntoIterator<Item = S>,
+) -> Command {
     let mut launched = Command::new(format!("/proc/self/fd/{}", exec.as_raw_fd()));
-    launched.arg0("dilate-exec").arg("--fd").arg(admitted.as_raw_fd().to_string()).arg("--").args(command);
+    let number = admitted.as_raw_fd().to_string();
+    launched.arg0("dilate-exec").args(options).args(["--fd", &number, "--"]).args(command);
     // SAFETY: fcntl is async-signal-safe, and nothing is allocated unless it fails.
     unsafe {
         // Only in the child, so that no other child of this process inherits it.

@@ -33,7 +33,7 @@ mod tsc;
 mod virtual_cpu;
 
 pub use injector::{Injector, InjectorCounters, RateChanger};
-pub use launch::{DILATE_EXEC, DILATE_EXEC_PATH, dilate_exec_file, launch, wait};
+pub use launch::{DILATE_EXEC, DILATE_EXEC_PATH, dilate_exec_file, launch, launch_by, wait};
 pub use page::{ClockPage, Earlier, Stretch, Zero};
 pub use prober::{ClockReading, Prober, clock_error_ppm};
 pub use settings::{Untrue, UntrueSetting};

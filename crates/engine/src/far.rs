@@ -14,9 +14,8 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{RecvTimeoutError, bounded};
 use host::warn;
-use machine::LocalMachine;
 use rustix::process::{Pid, Signal, kill_process_group};
-use site::{Error, Exchange, Kind, Machine, Opening, RemoteMachine, Result, Site};
+use site::{Error, Exchange, Kind, Opening, RemoteMachine, Result, Site};
 
 pub use doctor::{Between, Found, Seen, look};
 
@@ -186,7 +185,7 @@ impl Far {
             let what = format!("the site of `{name}` is not root's, and a run needs root");
             return Err(Error::machine(what, "start it by `sudo`, in the harness file's `command`"));
         }
-        if about.boot != LocalMachine::here().about()?.boot {
+        if about.boot != host::time::boot().unwrap_or_default() {
             let what =
                 format!("`{name}` is another machine ({}), and a run takes place on this one yet", about.host_name);
             return Err(Error::machine(what, "start `diorama run` there; docs/harness.md says what is missing"));

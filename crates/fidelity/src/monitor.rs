@@ -218,8 +218,9 @@ impl Monitor {
         let spun = nodes.filter_map(|((Entitled { node, .. }, before), after)| {
             let looks = after.empty_looks.count.saturating_sub(before.empty_looks.count);
             let ahead_ns = after.empty_looks.ahead_ns.saturating_sub(before.empty_looks.ahead_ns);
-            let of = |looks| Spinning { node: node.clone(), looks, ahead: RealDuration::from_nanos(ahead_ns / looks) };
-            (looks >= LEAST_LOOKS && ahead_ns > 0).then(|| of(looks))
+            let spun = looks >= LEAST_LOOKS && ahead_ns > 0;
+            let ahead = RealDuration::from_nanos(ahead_ns / looks.max(1));
+            spun.then(|| Spinning { node: node.clone(), looks, ahead })
         });
         spun.max_by_key(|spinning| spinning.ahead)
     }

@@ -30,20 +30,20 @@ pub struct Found {
 
 /// A directory of results that is open. No symbolic link below it is followed.
 #[derive(Clone, Debug)]
-pub struct Results {
+pub struct ResultsDir {
     path: PathBuf,
     top: Dir,
 }
 
-impl Results {
+impl ResultsDir {
     /// The directory of results at `path`.
     ///
     /// # Errors
     ///
     /// If there is no such directory.
-    pub fn open(path: &Path) -> Result<Results> {
+    pub fn open(path: &Path) -> Result<ResultsDir> {
         let top = Dir::open(path).map_err(|e| Error::io(path, "open", e))?;
-        Ok(Results { path: path.to_owned(), top })
+        Ok(ResultsDir { path: path.to_owned(), top })
     }
 
     /// Looks for the runs in it. Sorted by name; a folder of repetitions stands before them. Names that are no text are
@@ -125,7 +125,7 @@ mod tests {
         symlink("../web", results.join("live/link")).unwrap();
         symlink(temp.path(), results.join("up")).unwrap();
         fs::write(results.join("notes"), "").unwrap();
-        let found = Results::open(&results).unwrap().runs();
+        let found = ResultsDir::open(&results).unwrap().runs();
         let shown: Vec<_> = found.iter().map(|found| (found.name.as_str(), found.repetitions)).collect();
         let wanted = [
             ("live/scaled", None),
@@ -137,11 +137,11 @@ mod tests {
         ];
         assert_eq!(shown, wanted);
         assert!(found.iter().all(|found| found.changed.is_some()));
-        let itself = Results::open(&results.join("web/baseline")).unwrap();
+        let itself = ResultsDir::open(&results.join("web/baseline")).unwrap();
         let found = itself.runs();
         assert_eq!(found[0].name, "", "it is one itself");
         assert!(itself.run(&found[0]).unwrap().has_result());
-        assert!(Results::open(&temp.path().join("absent")).is_err());
+        assert!(ResultsDir::open(&temp.path().join("absent")).is_err());
     }
 
     #[test]
@@ -153,7 +153,7 @@ mod tests {
             fs::write(dir.join(RunDir::REPORT), text).unwrap();
             fs::write(dir.join(RESULT), "{}").unwrap();
         }
-        let open = Results::open(&results).unwrap();
+        let open = ResultsDir::open(&results).unwrap();
         let found = open.runs();
         assert_eq!(found.len(), 1);
         let run = open.run(&found[0]).unwrap();

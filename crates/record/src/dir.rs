@@ -139,17 +139,18 @@ impl RunDir {
         for name in names {
             let Some(number) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
             let path = self.path.join(&name);
-            // One that cannot be opened has an error of its own.
-            let (open, found) = match self.open {
-                Some(_) => (true, folder.dir(Path::new(&name))),
-                None => (false, Dir::open(&path)),
+            let found = match self.open {
+                Some(_) => folder.dir(Path::new(&name)).map(|dir| RunDir::of(path.clone(), dir)),
+                None => Dir::open(&path).map(|_| RunDir::at(&path)),
             };
-            match found {
-                Err(e) if e.kind() == io::ErrorKind::NotADirectory => {}
-                Ok(dir) if open => drop(all.insert(number, RunDir::of(path, dir))),
-                Err(e) if open => return Err(Error::io(&path, "open", e)),
-                _ => drop(all.insert(number, RunDir::at(path))),
-            }
+            let dir = match found {
+                Ok(dir) => dir,
+                Err(e) if e.kind() == io::ErrorKind::NotADirectory => continue,
+                Err(e) if self.open.is_some() => return Err(Error::io(&path, "open", e)),
+                // Reading it has an error of its own.
+                Err(_) => RunDir::at(&path),
+            };
+            all.insert(number, dir);
         }
         Ok(all)
     }

@@ -38,7 +38,7 @@ mod runs;
 mod samples;
 mod speed;
 
-pub use below::{Found, Results};
+pub use below::{Found, ResultsDir};
 pub use bounded_log::{CUT_MARK, LEAST_LOGS, NodeLogs, USUAL_LOGS};
 pub use claim::claim;
 pub use counters::Counters;

@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::far_clock::Exchange;
 use crate::findings::Finding;
 use crate::hello::greet;
-use crate::wire::{Bounded, RemoteSite, broken, serve_greeted};
+use crate::wire::{Bounded, RemoteSite, broken, send, serve_greeted};
 
 /// The longest piece by which the stream's bandwidth is measured, in bytes.
 pub const LONGEST_PIECE: u32 = 16 << 20;
@@ -141,29 +141,25 @@ pub fn serve_machine(
             Err(e) => return Err(broken(e)),
         };
         match question {
-            Question::About => answer(&mut to, machine.about()),
-            Question::Now => answer(&mut to, machine.now()),
-            Question::Findings => answer(&mut to, machine.findings()),
-            Question::Take(_) => answer(&mut to, Ok(())),
+            Question::About => send(&mut to, &machine.about()),
+            Question::Now => send(&mut to, &machine.now()),
+            Question::Findings => send(&mut to, &machine.findings()),
+            Question::Take(_) => send(&mut to, &Result::<()>::Ok(())),
+            Question::Give(most) => send(&mut to, &Result::<ByteBuf>::Ok(piece(most))),
             Question::Open(opening) => match machine.open(opening) {
                 Ok(mut site) => {
-                    answer(&mut to, Ok(()))?;
+                    send(&mut to, &Result::<()>::Ok(()))?;
                     return serve_greeted(&mut *site, from, to);
                 }
-                Err(e) => answer::<()>(&mut to, Err(e)),
+                Err(e) => send(&mut to, &Result::<()>::Err(e)),
             },
-            Question::Give(most) => answer(&mut to, Ok(ByteBuf::from(vec![0; most.min(LONGEST_PIECE) as usize]))),
         }?;
     }
 }
 
-fn answer<T: Serialize>(to: &mut impl Write, result: Result<T>) -> Result<()> {
-    write(to, &result)
-}
-
-fn write(to: &mut impl Write, message: &impl Serialize) -> Result<()> {
-    ciborium::into_writer(message, &mut *to).map_err(broken)?;
-    to.flush().map_err(broken)
+/// So many bytes for nothing, at most [`LONGEST_PIECE`].
+fn piece(bytes: u32) -> ByteBuf {
+    ByteBuf::from(vec![0; bytes.min(LONGEST_PIECE) as usize])
 }
 
 /// A machine at the other end of a byte stream.
@@ -185,7 +181,7 @@ impl<R: Read, W: Write> RemoteMachine<R, W> {
     }
 
     fn ask<T: DeserializeOwned>(&mut self, question: &Question) -> Result<T> {
-        write(&mut self.to, question)?;
+        send(&mut self.to, question)?;
         self.from.message::<Result<T>>().map_err(broken)?
     }
 
@@ -206,7 +202,7 @@ impl<R: Read, W: Write> RemoteMachine<R, W> {
     ///
     /// If the stream breaks.
     pub fn take(&mut self, bytes: u32) -> Result<()> {
-        self.ask(&Question::Take(ByteBuf::from(vec![0; bytes.min(LONGEST_PIECE) as usize])))
+        self.ask(&Question::Take(piece(bytes)))
     }
 
     /// Has as many bytes sent from there, at most [`LONGEST_PIECE`].

@@ -215,7 +215,11 @@ fn encoded(answer: &impl Serialize) -> Result<ByteBuf> {
 }
 
 fn write(to: &Mutex<impl Write>, message: &impl Serialize) -> Result<()> {
-    let mut to = to.lock().unwrap_or_else(PoisonError::into_inner);
+    send(&mut *to.lock().unwrap_or_else(PoisonError::into_inner), message)
+}
+
+/// Sends a message at once.
+pub(crate) fn send(to: &mut impl Write, message: &impl Serialize) -> Result<()> {
     ciborium::into_writer(message, &mut *to).map_err(broken)?;
     to.flush().map_err(broken)
 }

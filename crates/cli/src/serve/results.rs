@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use engine::Rights;
-use record::{Found, RunDir, Series, Status, Variant};
+use record::{Found, ResultsDir, RunDir, Series, Status, Variant};
 use serde_json::{Value, json};
 
 /// A directory of results. Below it everything is read with the rights of who called, unless it is root's own.
@@ -30,7 +30,7 @@ impl Results {
     /// All runs, as the page lists them.
     pub fn list(&self) -> Value {
         let _rights = Rights::of_caller(&self.path);
-        match record::Results::open(&self.path) {
+        match ResultsDir::open(&self.path) {
             Ok(results) => json!({
                 "results": self.path,
                 "runs": results.runs().iter().map(|found| listed(found, results.run(found))).collect::<Vec<_>>(),
@@ -57,7 +57,7 @@ impl Results {
 
     /// Opens the runs of these names, if each is among those that are found.
     fn known<const N: usize>(&self, names: [&str; N]) -> Result<[RunDir; N], Lacking> {
-        let results = record::Results::open(&self.path).map_err(because)?;
+        let results = ResultsDir::open(&self.path).map_err(because)?;
         let all = results.runs();
         let found = names.map(|name| all.iter().find(|found| found.name == name));
         let opened = found.iter().map(|found| results.run(found.ok_or(Lacking::Run)?).map_err(because));

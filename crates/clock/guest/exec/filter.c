@@ -334,7 +334,7 @@ static void of_netlink(u32 nr)
 /* prctl and seccomp where they set a filter, or the strict mode, or ask for the auxiliary vector (auxv.c). */
 static void filtering(u32 nr)
 {
-	static const u32 by_prctl[] = { 22 /* PR_SET_SECCOMP */, 0x41555856 /* PR_GET_AUXV */ };
+	static const u32 by_prctl[] = { 22 /* PR_SET_SECCOMP */, PR_GET_AUXV };
 	static const u32 by_seccomp[] = { SECCOMP_SET_MODE_STRICT, SECCOMP_SET_MODE_FILTER };
 	u32 here = on(nr);
 	if (nr == __NR_prctl) {

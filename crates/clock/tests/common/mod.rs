@@ -3,8 +3,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::process::CommandExt;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use diorama_clock::{ClockPage, Injector, VirtualCpu, dilate_exec_file, launch, wait};
+use diorama_clock::{ClockPage, Injector, VirtualCpu, dilate_exec_file, launch, launch_by, wait};
 use host::node_clock::NodeClock;
 use scale::Tdf;
 
@@ -124,16 +123,7 @@ impl Dilation {
     /// In a node with this clock.
     pub fn command_in_node<S: AsRef<OsStr>>(&self, clock: &NodeClock, argv: impl IntoIterator<Item = S>) -> Command {
         let admitted = self.injector.admit_as("", self.cpu, Some(clock)).unwrap();
-        let mut command = Command::new(format!("/proc/self/fd/{}", self.exec.as_raw_fd()));
-        command.args(["--looks", "--fd", &admitted.as_raw_fd().to_string(), "--"]).args(argv);
-        // SAFETY: fcntl is async-signal-safe, and nothing is allocated unless it fails.
-        unsafe {
-            command.pre_exec(move || match libc::fcntl(admitted.as_raw_fd(), libc::F_SETFD, 0) {
-                -1 => Err(std::io::Error::last_os_error()),
-                _ => Ok(()),
-            });
-        }
-        command
+        launch_by(self.exec.as_fd(), admitted, &["--looks"], argv)
     }
 
     pub fn run<S: AsRef<OsStr>>(&self, argv: impl IntoIterator<Item = S>) -> Ran {
